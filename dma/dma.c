@@ -91,9 +91,17 @@ int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 	order_init(dma);
 	state_init(dma);
 	cpu_init(dma);
-	engines_init(dma);
 	capacity_init(dma);
 	hop_init(dma);
+	err = engines_init(dma);
+	if (err) {
+		engines_fini(dma);
+		reactor_detach(&dma->obj);
+		bounce_destroy(dma);
+		free(dma->translated);
+		free(dma);
+		return err;
+	}
 	dma_publish(dma);
 	*ret = dma;
 	return 0;

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <weir/provider.h>
+
 #include "base/check.h"
 #include "base/opts.h"
 #include "base/probe.h"
@@ -14,6 +16,7 @@
 #include "dma/bounce.h"
 #include "dma/flow/chain-internal.h"
 #include "dma/route.h"
+#include "mem/buf-internal.h"
 
 static void tick(struct weir_op *op, int64_t res);
 
@@ -293,22 +296,77 @@ static void tick(struct weir_op *op, int64_t res)
 
 /* The part of a job that engines see. */
 
+/* Set @c to @skip bytes after the beginning of a side of @job, which an engine
+ * has.  False: there is nothing. */
+static bool job_cursor(const struct weir_job *job, int side, uint64_t skip,
+		       struct cursor *c)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+	uint32_t i = (uint32_t)side - WEIR_JOB_EXTRA;
+
+	*c = side == WEIR_JOB_SRC ? p->src : p->dst;
+	if (side >= WEIR_JOB_EXTRA && i < job->n_extra)
+		extra_cursor(job, i, 0, c);
+	else if (side >= WEIR_JOB_EXTRA)
+		return false;
+	if (!c->side || skip >= c->left)
+		return false;
+	cursor_skip(c, skip);
+	return true;
+}
+
 uint32_t weir_job_pieces(const struct weir_job *job, int side, uint64_t skip,
 			 struct iovec *iov, uint32_t n)
 {
-	const struct job_priv *p = job_priv((struct weir_job *)job);
-	struct cursor c = side == WEIR_JOB_SRC ? p->src : p->dst;
-	uint32_t i = (uint32_t)side - WEIR_JOB_EXTRA;
+	struct cursor c;
 	uint64_t len;
 
-	if (side >= WEIR_JOB_EXTRA && i < job->n_extra)
-		extra_cursor(job, i, 0, &c);
-	else if (side >= WEIR_JOB_EXTRA)
+	if (!n || !job_cursor(job, side, skip, &c))
 		return 0;
-	if (!n || !c.side || skip >= c.left)
-		return 0;
-	cursor_skip(&c, skip);
 	return cursor_gather(&c, iov, n, c.left, &len);
+}
+
+/* The registration of the memory of @buf with @dev.  Of bufs of another reactor
+ * only the mmap may be read. */
+static int key_of(const struct weir_buf *buf, const struct weir_reactor *r,
+		  struct weir_device *dev, struct weir_provider_key *ret)
+{
+	struct device_mr mr = { NULL, 0, 0 };
+	int err;
+
+	if (!buf)
+		return why_static(-ENOENT, "weir_job_keys: a piece is not a "
+				  "buf, so it has no registration");
+	if (likely(buf->use->r == r)) {
+		err = mmap_use_key(buf->use, dev, &mr.lkey);
+		mr.priv = buf->use->key_data;
+	} else {
+		err = mmap_mr(buf->use->mmap, dev, 0, &mr, "weir_job_keys");
+	}
+	if (!err)
+		*ret = (struct weir_provider_key){ mr.priv, mr.lkey, 0 };
+	return err;
+}
+
+int weir_job_keys(const struct weir_job *job, int side, uint64_t skip,
+		  struct weir_device *dev, struct weir_provider_key *keys,
+		  uint32_t n)
+{
+	struct cursor c;
+	uint32_t i = 0;
+	int err = 0;
+
+	if (!dev->info.cls->owner)
+		return why_static(-EPERM, "weir_job_keys: the device is the "
+				  "library's, and so are its keys");
+	if (!job_cursor(job, side, skip, &c))
+		return 0;
+	while (i < n && c.left && !err) {
+		err = key_of(c.buf, job->op.reactor, dev, &keys[i]);
+		i++;
+		cursor_advance(&c, c.len);
+	}
+	return err ? err : (int)i;
 }
 
 struct weir_domain *weir_job_domain(const struct weir_job *job, int side)

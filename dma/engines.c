@@ -31,16 +31,7 @@ uint32_t engine_kind_add(const struct engine_kind *kind)
 	return place;
 }
 
-static void engine_init(struct engine *e, const struct engine_kind *kind,
-			void *arg)
-{
-	memset(e, 0, sizeof(*e));
-	e->kind = kind;
-	e->arg = arg;
-	e->wait_last = &e->wait;
-}
-
-void engines_init(struct weir_dma *dma)
+int engines_init(struct weir_dma *dma)
 {
 	uint32_t i;
 
@@ -52,6 +43,7 @@ void engines_init(struct weir_dma *dma)
 	engine_init(&dma->translate, &engine_translate, dma);
 	dma->n_engines = dma->n_own;
 	engine_waits_init(dma);
+	return providers_attach(dma);
 }
 
 /* The @i-th engine to be asked: the user's come first. */
@@ -106,7 +98,6 @@ int weir_dma_add_engine(struct weir_dma *dma, const struct weir_engine_ops *ops,
 			void *arg)
 {
 	struct weir_engine_ops own;
-	struct engine *e;
 	int err;
 
 	if (!dma || !ops)
@@ -116,10 +107,7 @@ int weir_dma_add_engine(struct weir_dma *dma, const struct weir_engine_ops *ops,
 		err = check_ops(dma, &own);
 	if (err)
 		return err;
-	e = &dma->engines[dma->n_engines++];
-	engine_init(e, &e->own, arg);
-	e->own.ops = own;
-	dma_publish_engine(dma, e);
+	dma_publish_engine(dma, engine_add(dma, &own, arg));
 	return 0;
 }
 
@@ -150,4 +138,10 @@ void engines_fini(struct weir_dma *dma)
 	for (i = 0; i < dma->n_own; i++)
 		if (dma->engines[i].kind->fini)
 			dma->engines[i].kind->fini(dma);
+	/* A user's function cannot destroy the context once more. */
+	dma->n_entered++;
+	for (; i < dma->n_engines; i++)
+		if (dma->engines[i].leave)
+			dma->engines[i].leave(&dma->engines[i],
+					      dma->engines[i].leave_arg);
 }

@@ -204,6 +204,11 @@ struct engine {
 	struct weir_dma_engine_stats stats;
 	struct stats_item item;
 	struct engine_kind own;		/* A user's. */
+
+	/* Of a provider's: the context is destroyed.  NULL: it is no
+	 * provider's. */
+	void (*leave)(struct engine *e, void *arg);
+	void *leave_arg;
 	void *priv[ENGINE_PRIV];
 };
 
@@ -213,8 +218,13 @@ const struct engine_kind *engine_own(uint32_t kind,
 				     const struct weir_domain *src,
 				     const struct weir_domain *dst);
 
-/* engines.c: those that every context has. */
-void engines_init(struct weir_dma *dma);
+/* engines.c: those that every context has, and those of providers.  Returns 0,
+ * or the errno of a provider's, with a message; engines_fini() is due. */
+int engines_init(struct weir_dma *dma);
+
+/* provider.c: add the engines of all providers to @dma, which is being created.
+ * Returns 0 or an errno with a message. */
+int providers_attach(struct weir_dma *dma);
 
 /* The @i-th in the order of preference. */
 struct engine *engine_at(const struct weir_dma *dma, uint32_t i);
@@ -349,6 +359,27 @@ struct weir_dma {
 	struct stats_item item;
 	struct reactor_obj obj;
 };
+
+static inline void engine_init(struct engine *e, const struct engine_kind *kind,
+			       void *arg)
+{
+	*e = (struct engine){ .kind = kind, .arg = arg };
+	e->wait_last = &e->wait;
+}
+
+/* Add a user's engine, for which there is capacity. */
+static inline struct engine *engine_add(struct weir_dma *dma,
+					const struct weir_engine_ops *ops,
+					void *arg)
+{
+	struct engine *e = &dma->engines[dma->n_engines];
+
+	debug_check(dma->n_engines < WEIR_ENGINES_MAX);
+	dma->n_engines++;
+	engine_init(e, &e->own, arg);
+	e->own.ops = *ops;
+	return e;
+}
 
 /* A job over imports checks before each slice that they are not revoked. */
 #define JOB_IMPORT_SLICE ((uint64_t)1 << 20)

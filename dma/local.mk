@@ -27,6 +27,7 @@ libcore_la_SOURCES += \
 	%D%/operand.c \
 	%D%/operand.h \
 	%D%/operand-extra.c \
+	%D%/provider.c \
 	%D%/flow/pipeline-internal.h \
 	%D%/flow/pipeline.c \
 	%D%/capacity.c \

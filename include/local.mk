@@ -24,6 +24,7 @@ weirinclude_HEADERS += \
 	%D%/weir/op.h \
 	%D%/weir/pipeline.h \
 	%D%/weir/pool.h \
+	%D%/weir/provider.h \
 	%D%/weir/reactor.h \
 	%D%/weir/route.h \
 	%D%/weir/segment-event.h \

@@ -19,8 +19,10 @@
 
 #include "base/provider.h"
 
+struct device_class;
 struct dm_ops;
 struct weir_dm;
+struct weir_domain;
 
 #define DEVICE_PATH 128		/* Capacity for a path under /sys. */
 
@@ -81,20 +83,62 @@ static inline bool device_list_wants(const struct device_list *list,
 
 /*
  * The device of @dev was removed or reset: from now on, an open of that name
- * makes another handle.  @dev is still to be closed.  Any thread.
+ * makes another handle.  @dev is still to be closed.  Any thread.  Returns 0 or
+ * -EDEADLK, with a message of @call.
  */
-void device_is_dead(struct weir_device *dev) PROVIDER_API(device_is_dead);
+int device_is_dead(struct weir_device *dev, const char *call)
+	PROVIDER_API(device_is_dead);
+
+#define DEVICE_DESC_MAX 256	/* Bytes of a class in a descriptor. */
+#define DEVICE_OWNER_MAX 31	/* Of the name of an owner. */
+
+/* What a descriptor has of a device's export. */
+struct device_desc {
+	uint64_t addr, len;
+	uint32_t permissions;	/* WEIR_MMAP_PEER_ */
+	uint32_t n_bytes;
+	uint8_t bytes[DEVICE_DESC_MAX];
+};
+
+/* Where an import is reached. */
+struct device_import {
+	struct weir_domain *domain;
+	uint64_t addr;
+	void *data;
+};
+
+/* A class that can be removed lives as long as entries of lists and open
+ * devices refer to it. */
+struct device_owner {
+	char name[DEVICE_OWNER_MAX + 1];
+	atomic_uint refs;
+	bool gone;		/* It was removed, by the one lock. */
+	uint32_t n_open;	/* Devices, by the one lock. */
+	void (*free)(struct device_owner *owner);	/* The last reference. */
+};
+
+static inline void device_owner_put(struct device_owner *owner)
+{
+	if (owner && atomic_fetch_sub_explicit(&owner->refs, 1,
+					       memory_order_acq_rel) == 1)
+		owner->free(owner);
+}
 
 /*
  * Each call returns 0 or a negative errno, with a message left (base/why.h);
  * its outputs are untouched on failure.  They are serialised where two threads
- * could meet: list(), open() and close() run under the lock of devices.
+ * could meet: list(), open() and close() run under the lock of devices.  Those
+ * of a class with an owner are of the user's, and may try to take it again: the
+ * calls that need it refuse that with -EDEADLK.
  */
 struct device_class {
 	uint32_t kind;		/* WEIR_DEVICE_ */
 
-	/* Add the devices of this class to @list, with device_list_add(). */
-	int (*list)(struct device_list *list);
+	/* Set for a class that can be removed. */
+	struct device_owner *owner;
+
+	/* Add the devices of class @cls to @list, with device_list_add(). */
+	int (*list)(const struct device_class *cls, struct device_list *list);
 
 	/* The first open and the last close.  May be NULL. */
 	int (*open)(struct weir_device *dev);
@@ -114,14 +158,28 @@ struct device_class {
 	/* Called before mr_deregister(): free what is bound to the memory of
 	 * @md.  NULL: nothing is. */
 	int (*mws_drop)(struct mmap_device *md);
+
+	/* WEIR_DEVICE_CAP_EXPORT and _IMPORT, see export/device.c, for classes
+	 * with an owner. */
+	int (*describe)(struct weir_device *dev, const struct device_mr *mr,
+			struct device_desc *desc);
+	int (*import)(struct weir_device *dev, const struct device_desc *desc,
+		      struct device_import *ret);
+	void (*import_end)(struct weir_device *dev,
+			   const struct device_import *import);
 };
 
 extern const struct device_class device_soft_dm;
 
-/* Register a class of a library above, which then lists and opens its devices.
- * Once for each class. */
-void device_class_add(const struct device_class *cls)
+/* Register a class of a library above or of a user, which then lists and opens
+ * its devices.  Once for each class.  Returns 0, or -EDEADLK with a message of
+ * @call, which a library that is being loaded does not get. */
+int device_class_add(const struct device_class *cls, const char *call)
 	PROVIDER_API(device_class_add);
+
+/* Remove @cls, which has an owner.  Returns 0, or -EBUSY if devices are open, or
+ * -EDEADLK, with a message that begins with @call. */
+int device_class_del(const struct device_class *cls, const char *call);
 
 /*
  * A new entry of @list, of @cls, with its name, and kind, and no capability;

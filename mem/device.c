@@ -54,11 +54,9 @@ static bool reaches_processes(void)
 	       !process_vm_readv(getpid(), NULL, 0, NULL, 0, 0);
 }
 
-static const struct device_class device_cpu;
-
-static int list_cpu(struct device_list *list)
+static int list_cpu(const struct device_class *cls, struct device_list *list)
 {
-	struct weir_devinfo *info = device_list_add(list, &device_cpu, "cpu");
+	struct weir_devinfo *info = device_list_add(list, cls, "cpu");
 
 	if (!info)
 		return -ENOMEM;
@@ -100,13 +98,10 @@ static void refused(struct weir_devinfo *info)
 		 at ? at + 2 : weir_why());
 }
 
-static const struct device_class device_uring;
-
-static int list_uring(struct device_list *list)
+static int list_uring(const struct device_class *cls, struct device_list *list)
 {
 	struct weir_uring_info uring = { .size = sizeof(uring) };
-	struct weir_devinfo *info = device_list_add(list, &device_uring,
-						    "io_uring");
+	struct weir_devinfo *info = device_list_add(list, cls, "io_uring");
 
 	if (!info)
 		return -ENOMEM;
@@ -150,6 +145,18 @@ static const struct device_class *classes[CLASSES_MAX] = {
 static size_t n_classes = 3;
 static struct weir_device *open_devices;
 
+/* Inside a user's function that has the lock. */
+static _Thread_local unsigned int n_inside;
+
+/* list(), open() and close() of a class with an owner may try to take the lock
+ * again. */
+static int refuse_nested(const char *call)
+{
+	return n_inside ? why(-EDEADLK, "%s: called by .list(), .open() or "
+			      ".close() of a provider, which is asked already",
+			      call) : 0;
+}
+
 struct weir_devinfo *device_list_add(struct device_list *list,
 				     const struct device_class *cls,
 				     const char *name)
@@ -165,6 +172,8 @@ struct weir_devinfo *device_list_add(struct device_list *list,
 		return NULL;
 	}
 	info->cls = cls;
+	if (cls->owner)
+		atomic_fetch_add(&cls->owner->refs, 1);
 	info->caps.kind = cls->kind;
 	info->caps.numa_node = -1;
 	info->caps.align = 1;
@@ -177,20 +186,53 @@ struct weir_devinfo *device_list_add(struct device_list *list,
 	return info;
 }
 
-void device_class_add(const struct device_class *cls)
+int device_class_add(const struct device_class *cls, const char *call)
 {
+	int err = refuse_nested(call);
+
+	if (err)
+		return err;
 	pthread_mutex_lock(&lock);
 	check(n_classes < CLASSES_MAX);
 	classes[n_classes++] = cls;
 	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int device_class_del(const struct device_class *cls, const char *call)
+{
+	int err = refuse_nested(call);
+	size_t i = 0;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&lock);
+	if (cls->owner->n_open)
+		err = why(-EBUSY, "%s: %u devices of provider %s are open; close "
+			  "them first", call, cls->owner->n_open,
+			  cls->owner->name);
+	while (!err && classes[i] != cls)
+		i++;
+	if (!err) {
+		memmove(&classes[i], &classes[i + 1],
+			(n_classes - i - 1) * sizeof(classes[0]));
+		n_classes--;
+		cls->owner->gone = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
 }
 
 void weir_device_list_free(struct weir_devinfo **list)
 {
+	struct device_owner *owner;
 	size_t i;
 
-	for (i = 0; list && list[i]; i++)
+	for (i = 0; list && list[i]; i++) {
+		owner = list[i]->cls->owner;
 		free(list[i]);
+		device_owner_put(owner);
+	}
 	free(list);
 }
 
@@ -200,8 +242,11 @@ static int list_all(struct device_list *list)
 	size_t i;
 	int err = 0;
 
-	for (i = 0; i < n_classes && !err; i++)
-		err = classes[i]->list(list);
+	for (i = 0; i < n_classes && !err; i++) {
+		n_inside += classes[i]->owner != NULL;
+		err = classes[i]->list(classes[i], list);
+		n_inside -= classes[i]->owner != NULL;
+	}
 	if (err)
 		weir_device_list_free(list->entries);
 	return err;
@@ -212,8 +257,10 @@ static int list_devices(struct weir_devinfo ***ret, size_t *n,
 {
 	struct device_list list = { .only = only };
 	char before[MESSAGE_MAX];
-	int err;
+	int err = refuse_nested("weir_device_list");
 
+	if (err)
+		return err;
 	snprintf(before, sizeof(before), "%s", weir_why());
 	pthread_mutex_lock(&lock);
 	err = list_all(&list);
@@ -262,12 +309,16 @@ static int open_first(struct weir_device **ret, const struct weir_devinfo *info)
 	if (!dev)
 		return why(-ENOMEM, "weir_device_open: no memory");
 	dev->info = *info;
+	n_inside += info->cls->owner != NULL;
 	if (info->cls->open)
 		err = info->cls->open(dev);
+	n_inside -= info->cls->owner != NULL;
 	if (err) {
 		free(dev);
 		return err;
 	}
+	if (info->cls->owner)
+		info->cls->owner->n_open++;
 	dev->next = open_devices;
 	open_devices = dev;
 	*ret = dev;
@@ -277,10 +328,14 @@ static int open_first(struct weir_device **ret, const struct weir_devinfo *info)
 /* The lock is held. */
 static int open_one(struct weir_device **ret, const struct weir_devinfo *info)
 {
+	const struct device_owner *owner = info->cls->owner;
 	struct weir_device *dev = find_open(info);
 	int err = 0;
 
-	if (!dev)
+	if (owner && owner->gone)
+		err = why(-ENODEV, "weir_device_open: provider %s of %s was "
+			  "unregistered", owner->name, info->caps.name);
+	else if (!dev)
 		err = open_first(&dev, info);
 	else if (dev->refs == UINT32_MAX)
 		err = why(-EMFILE, "weir_device_open: %s is open %u times",
@@ -294,19 +349,26 @@ static int open_one(struct weir_device **ret, const struct weir_devinfo *info)
 
 int weir_device_open(struct weir_device **ret, const struct weir_devinfo *info)
 {
-	int err;
+	int err = refuse_nested("weir_device_open");
 
+	if (err)
+		return err;
 	pthread_mutex_lock(&lock);
 	err = open_one(ret, info);
 	pthread_mutex_unlock(&lock);
 	return err;
 }
 
-void device_is_dead(struct weir_device *dev)
+int device_is_dead(struct weir_device *dev, const char *call)
 {
+	int err = refuse_nested(call);
+
+	if (err)
+		return err;
 	pthread_mutex_lock(&lock);
 	dev->dead = true;
 	pthread_mutex_unlock(&lock);
+	return 0;
 }
 
 static int no_such_device(const char *name)
@@ -360,18 +422,25 @@ static int close_last(struct weir_device *dev)
 	while (*at != dev)
 		at = &(*at)->next;
 	*at = dev->next;
+	n_inside += dev->info.cls->owner != NULL;
 	if (dev->info.cls->close)
 		dev->info.cls->close(dev);
+	n_inside -= dev->info.cls->owner != NULL;
+	if (dev->info.cls->owner)
+		dev->info.cls->owner->n_open--;
 	free(dev);
 	return 0;
 }
 
 int weir_device_close(struct weir_device *dev)
 {
-	int err = 0;
+	int err;
 
 	if (!dev)
 		return 0;
+	err = refuse_nested("weir_device_close");
+	if (err)
+		return err;
 	pthread_mutex_lock(&lock);
 	if (dev->refs > 1)
 		dev->refs--;

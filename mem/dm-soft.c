@@ -18,10 +18,9 @@
 #include "mem/mmap-internal.h"
 
 
-static int list_soft(struct device_list *list)
+static int list_soft(const struct device_class *cls, struct device_list *list)
 {
-	struct weir_devinfo *info = device_list_add(list, &device_soft_dm,
-						    "soft-dm");
+	struct weir_devinfo *info = device_list_add(list, cls, "soft-dm");
 
 	if (!info)
 		return -ENOMEM;

@@ -19,6 +19,7 @@ libcore_la_SOURCES += \
 	%D%/domain-user.c \
 	%D%/domain.c \
 	%D%/export/client.c \
+	%D%/export/device.c \
 	%D%/export/import.c \
 	%D%/export/internal.h \
 	%D%/export/message.c \

@@ -208,6 +208,7 @@ struct mmap_use {
 	/* The device of the last mmap_use_key(), */
 	struct weir_device *key_device;
 	uint32_t lkey;			/* its answer, */
+	void *key_data;
 	int key_err;
 	unsigned int keys_taken;	/* and .keys_taken of the mmap then. */
 	struct weir_timer_node retry;	/* When to try to register more. */
@@ -357,6 +358,15 @@ void mmap_rm_devices(struct weir_mmap *mmap);
 int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 		   uint64_t off, uint64_t len, uint32_t permissions,
 		   uint64_t *addr, uint32_t *rkey) PROVIDER_API(mmap_keys_part);
+
+/*
+ * Get the registration of @mmap with @device, which is made if need be.  @peers
+ * is 0 for this process's own, or the WEIR_MMAP_PEER_ rights of importers, which
+ * is a registration by itself; then @device is one of @mmap's devices.  Returns
+ * 0, or a negative errno with a message, as weir_mmap_keys().
+ */
+int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint32_t peers,
+	    struct device_mr *ret, const char *call);
 
 /* Describe what a device must register so that peers have @permissions on @len
  * bytes of @mmap from @off, and the address of the first byte. */

@@ -76,14 +76,36 @@ static int ensure(struct weir_mmap *mmap, struct weir_device *device,
 	return err;
 }
 
+/* All of it, with its own permissions; with @given a peer gets the remote key. */
+static int whole_mr(struct weir_mmap *mmap, struct weir_device *device,
+		    struct device_mr *ret, bool given)
+{
+	struct mmap_device *md = NULL;
+	int err;
+
+	pthread_mutex_lock(&mmap->lock);
+	err = ensure(mmap, device, &md);
+	if (!err) {
+		*ret = md->mr;
+		md->given |= given;
+	}
+	pthread_mutex_unlock(&mmap->lock);
+	return err;
+}
+
 int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device)
 {
+	struct device_mr mr;
 	int err;
 
 	/* Read this before the key: if keys are taken back meanwhile, the next
 	 * call asks again. */
 	use->keys_taken = atomic_load(&use->mmap->keys_taken);
-	err = weir_mmap_keys(use->mmap, device, &use->lkey, NULL);
+	err = whole_mr(use->mmap, device, &mr, false);
+	if (!err) {
+		use->lkey = mr.lkey;
+		use->key_data = mr.priv;
+	}
 
 	/* A failure for lack of resources may succeed the next time. */
 	use->key_device = !err || err == -ENOENT ? device : NULL;
@@ -94,18 +116,13 @@ int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device)
 int weir_mmap_keys(struct weir_mmap *mmap, struct weir_device *device,
 		   uint32_t *lkey, uint32_t *rkey)
 {
-	struct mmap_device *md = NULL;
-	int err;
+	struct device_mr mr;
+	int err = whole_mr(mmap, device, &mr, rkey != NULL);
 
-	pthread_mutex_lock(&mmap->lock);
-	err = ensure(mmap, device, &md);
 	if (!err && lkey)
-		*lkey = md->mr.lkey;
-	if (!err && rkey) {
-		*rkey = md->mr.rkey;
-		md->given = true;
-	}
-	pthread_mutex_unlock(&mmap->lock);
+		*lkey = mr.lkey;
+	if (!err && rkey)
+		*rkey = mr.rkey;
 	return err;
 }
 
@@ -119,7 +136,8 @@ struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 
 	range.permissions = permissions |
 			    (mmap->permissions & WEIR_MMAP_RELAXED_ORDERING);
-	if (permissions & (WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC))
+	if (permissions & (WEIR_MMAP_PEER_WRITE | WEIR_MMAP_RDMA_WRITE |
+			   WEIR_MMAP_RDMA_ATOMIC))
 		range.permissions |= WEIR_MMAP_WRITE;
 	range.len = (size_t)len;
 	range.off += off;
@@ -131,7 +149,7 @@ struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 /* Under the lock. */
 static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 		       struct mmap_device *md, uint64_t off, uint64_t len,
-		       uint32_t permissions)
+		       uint32_t permissions, const char *call)
 {
 	struct device_range range;
 	struct mmap_part *part;
@@ -146,7 +164,7 @@ static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 		return 0;
 	part = mem_calloc(1, sizeof(*part));
 	if (!part)
-		return why(-ENOMEM, "weir_mmap_export_rdma: no memory");
+		return why(-ENOMEM, "%s: no memory", call);
 	range = mmap_range_of_part(mmap, off, len, permissions);
 	err = md->device->info.cls->mr_register(md->device, &range, &part->mr);
 	if (err) {
@@ -186,13 +204,31 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 		err = ensure(mmap, device, &md);
 	} else {
 		md = *mmap_find_device(mmap, device);
-		err = ensure_part(&part, mmap, md, off, len, permissions);
+		err = ensure_part(&part, mmap, md, off, len, permissions,
+				  "weir_mmap_export_rdma");
 	}
 	if (!err) {
 		*addr = device_range_address(&range);
 		*rkey = part ? part->mr.rkey : md->mr.rkey;
 		md->given |= !part;
 	}
+	pthread_mutex_unlock(&mmap->lock);
+	return err;
+}
+
+int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint32_t peers,
+	    struct device_mr *ret, const char *call)
+{
+	struct mmap_part *part = NULL;
+	int err;
+
+	if (!peers)
+		return whole_mr(mmap, device, ret, false);
+	pthread_mutex_lock(&mmap->lock);
+	err = ensure_part(&part, mmap, *mmap_find_device(mmap, device), 0,
+			  mmap->len, peers, call);
+	if (!err)
+		*ret = part->mr;
 	pthread_mutex_unlock(&mmap->lock);
 	return err;
 }

@@ -52,7 +52,7 @@ void conn_device_ref_dead(struct conn_device_ref *device_ref)
 	pthread_mutex_lock(&lock);
 	device_ref->device->dead = true;
 	pthread_mutex_unlock(&lock);
-	device_is_dead(device_ref->device->dev);
+	device_is_dead(device_ref->device->dev, "weir_rdma");
 }
 
 /* Each connection handles the event in a turn of its own, and may be destroyed

@@ -230,11 +230,12 @@ static int add(struct device_list *list, struct ibv_device *ibdev)
 	return 0;
 }
 
-static int list_verbs(struct device_list *list)
+static int list_verbs(const struct device_class *cls, struct device_list *list)
 {
 	int n, i, err = 0;
 	struct ibv_device **devs = get_list(&n);
 
+	(void)cls;
 	for (i = 0; i < n && !err; i++)
 		err = add(list, devs[i]);
 	if (devs)

@@ -11,13 +11,11 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include <weir/rdma/export.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
@@ -99,18 +97,6 @@ static int check_part(const struct weir_mmap *mmap,
 	return 0;
 }
 
-static int ensure_id(struct mmap_export *x)
-{
-	if (x->has_rdma_id)
-		return 0;
-	if (fault("getrandom") ||
-	    getrandom(x->rdma_id, sizeof(x->rdma_id), 0) !=
-		    (ssize_t)sizeof(x->rdma_id))
-		return why(-EIO, EXPORT ": no random numbers");
-	x->has_rdma_id = true;
-	return 0;
-}
-
 /* Returns the number of bytes. */
 static int format(uint8_t bytes[DESCRIPTOR_MAX], const struct mmap_export *x,
 		  const struct weir_export_rdma_opts *opts,
@@ -131,7 +117,7 @@ static int format(uint8_t bytes[DESCRIPTOR_MAX], const struct mmap_export *x,
 	for (i = 0; i < N_RIGHTS; i++)
 		if (opts->permissions & rights[i].there)
 			d.permissions |= rights[i].bit;
-	memcpy(d.export_id, x->rdma_id, sizeof(d.export_id));
+	memcpy(d.export_id, x->device_id, sizeof(d.export_id));
 	return descriptor_format(bytes, &d, opts->key, opts->key_len, EXPORT);
 }
 
@@ -141,7 +127,7 @@ static int describe(struct export_blob **ret, struct weir_mmap *mmap,
 {
 	struct export_key key = { .qp_num = 0 };
 	uint8_t bytes[DESCRIPTOR_MAX];
-	int n = ensure_id(x);
+	int n = export_device_id(x, EXPORT);
 
 	if (!n)
 		n = mmap_keys_part(mmap, device, opts->off, opts->len,
@@ -211,7 +197,7 @@ int export_rdma_key(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,
 
 	if (!x)
 		return -ENOMEM;
-	n = ensure_id(x);
+	n = export_device_id(x, EXPORT);
 	if (!n)
 		n = format(bytes, x, opts, key);
 	if (n >= 0)

@@ -11,7 +11,7 @@
 
 static void provide(void)
 {
-	device_class_add(&device_verbs);
+	(void)device_class_add(&device_verbs, "weir_rdma_init");
 	verbs_place = engine_kind_add(&engine_verbs);
 }
 

@@ -10,6 +10,8 @@
  *	soft-dm   device memory in software, with the rules of the real one
  *	mlx5_0    an RDMA device, by the name that the kernel gave it
  *
+ * A program can add devices of its own, see <weir/provider.h>.
+ *
  * The capabilities of a device are known before it is opened:
  * weir_device_list() makes a snapshot of the devices, and weir_devinfo_caps()
  * reads it.  Devices that cannot be used are listed too, with a message that
@@ -37,6 +39,7 @@ struct weir_devinfo;
 #define WEIR_DEVICE_IO_URING 2
 #define WEIR_DEVICE_SOFT_DM 3
 #define WEIR_DEVICE_RDMA 4
+#define WEIR_DEVICE_USER 1000	/* And more: see <weir/provider.h>. */
 
 /* weir_device_caps.flags */
 #define WEIR_DEVICE_USABLE 1u	/* It can be opened; else see .why. */
@@ -46,16 +49,13 @@ struct weir_devinfo;
  * Capabilities of a device; weir_device_caps.caps.  Without the bit the call
  * beside it returns -EOPNOTSUPP.
  */
-#define WEIR_DEVICE_CAP_MMAP 1u		/* Serve memory of this process:
-					 * weir_mmap_add_device(). */
-#define WEIR_DEVICE_CAP_DMABUF 2u	/* Serve a dma-buf: the same, with a
-					 * range of weir_mmap_set_dmabuf(). */
+#define WEIR_DEVICE_CAP_MMAP 1u		/* weir_mmap_add_device(), for memory */
+#define WEIR_DEVICE_CAP_DMABUF 2u	/* The same, for a dma-buf */
 #define WEIR_DEVICE_CAP_DM 4u		/* weir_dm_alloc() */
 #define WEIR_DEVICE_CAP_DM_IMPORT 8u	/* weir_dm_export(), _import() */
 #define WEIR_DEVICE_CAP_DM_DMABUF 16u	/* weir_dm_dmabuf_fd() */
-#define WEIR_DEVICE_CAP_EXPORT 32u	/* Export memory of its own:
-					 * weir_mmap_export(). */
-#define WEIR_DEVICE_CAP_IMPORT 64u	/* Import it: weir_mmap_import(). */
+#define WEIR_DEVICE_CAP_EXPORT 32u	/* weir_mmap_export(), or _device() */
+#define WEIR_DEVICE_CAP_IMPORT 64u	/* weir_mmap_import(), or _device() */
 
 /* Capabilities of the driver that no call of this library needs. */
 #define WEIR_DEVICE_CAP_ODP 128u	/* On-demand paging: registers memory
@@ -110,7 +110,9 @@ struct weir_device_caps {
  *
  * Returns 0 with *@ret and *@n set, *@ret to be freed by
  * weir_device_list_free(), or
- *   -ENOMEM  no memory
+ *   -ENOMEM   no memory
+ *   -EDEADLK  called by a provider's .list(), .open() or .close()
+ *   other errnos  returned by a provider's .list()
  *
  * Any thread.  Some system calls.
  *
@@ -148,6 +150,8 @@ WEIR_API int weir_devinfo_caps(const struct weir_devinfo *info,
  *   -ENODEV      the device was removed since the list was made
  *   -EMFILE      no descriptor left, or the device is open UINT32_MAX times
  *   -ENOMEM      no memory
+ *   -EDEADLK     called by a provider's .list(), .open() or .close()
+ *   other errnos  returned by a provider's .open()
  *
  * Any thread.
  *
@@ -161,7 +165,7 @@ WEIR_API int weir_device_open(struct weir_device **ret,
  *
  * Returns 0 with *@ret set, to be closed by weir_device_close(), or
  *   -ENOENT  there is no such device; weir_why() lists the names
- *   -EOPNOTSUPP, -EMFILE, -ENOMEM  see weir_device_open()
+ *   -EOPNOTSUPP, -EMFILE, -ENOMEM, -EDEADLK  see weir_device_open()
  *
  * Any thread.
  */
@@ -173,7 +177,9 @@ WEIR_API int weir_device_open_name(struct weir_device **ret, const char *name);
  * NULL is allowed.
  *
  * Returns 0, or, with nothing changed:
- *   -EBUSY  it would be the last close, and an mmap or device memory holds @dev
+ *   -EBUSY    it would be the last close, and an mmap or device memory holds
+ *             @dev
+ *   -EDEADLK  called by a provider's .list(), .open() or .close()
  *
  * Any thread.
  *

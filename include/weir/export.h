@@ -138,6 +138,45 @@ WEIR_API int weir_mmap_export(struct weir_mmap *mmap,
 			      struct weir_export_desc *ret);
 
 /*
+ * Export @mmap to peers of @device, which is one of its devices and belongs to a
+ * provider, see <weir/provider.h>: fill *@ret with the bytes that a peer needs
+ * to import it.  No file descriptors go with them.  They belong to the mmap and
+ * are valid until it is stopped or revoked; exporting again with the same
+ * options gives the same bytes.
+ *
+ * .permissions are WEIR_MMAP_PEER_READ or WEIR_MMAP_PEER_WRITE, which includes
+ * reading; .flags are 0.  The memory is registered with the device by itself,
+ * with these rights: stopping or revoking the mmap takes that registration back.
+ * From then on the device refuses its peers.  Which processes can use the bytes,
+ * and whether the device enforces the rights, is what the provider says.
+ *
+ * With a key the bytes have a MAC, over those of the provider as well.
+ *
+ * Returns 0, or, with *@ret as it was:
+ *   -EBADFD      @mmap is not started
+ *   -EPERM       @mmap is imported
+ *   -EACCES      it has none of WEIR_MMAP_PEER_, or not what is asked for
+ *   -ENOENT      @device is none of @mmap's, see weir_mmap_add_device()
+ *   -EOPNOTSUPP  @device does not export (WEIR_DEVICE_CAP_EXPORT); or a key,
+ *                and no libsodium
+ *   -EINVAL      unknown flags or permissions, or a key of a wrong length
+ *   -E2BIG       @opts asks for what this version does not know
+ *   -EAGAIN      exported with 256 different options already
+ *   -EIO         the provider describes it with more bytes than a descriptor
+ *                has capacity for
+ *   -ENOMEM      no memory
+ *   other errnos  returned by the provider
+ *
+ * The owner's thread.
+ *
+ * Re-creates doca_mmap_export_pci(), for any device.
+ */
+WEIR_API int weir_mmap_export_device(struct weir_mmap *mmap,
+				     struct weir_device *device,
+				     const struct weir_export_opts *opts,
+				     struct weir_export_desc *ret);
+
+/*
  * Revoke all exports of @mmap, and end all of its leases.  This process can go on using the memory: bufs
  * may be out, and jobs in flight.  The mmap can be exported again, with new
  * bytes and file descriptors.
@@ -250,7 +289,8 @@ struct weir_import_opts {
  *   -EPERM, -ESRCH    by copying, and the process may not be reached, or has
  *                     ended
  *   -EOPNOTSUPP       a kind that cannot be imported here: RDMA, see
- *                     weir_mmap_import_rdma(); huge pages, to be written; by
+ *                     weir_mmap_import_rdma(); by a device, see
+ *                     weir_mmap_import_device(); huge pages, to be written; by
  *                     copying, without WEIR_IMPORT_COPY; or a key, and no
  *                     libsodium
  *   -EINVAL           @bytes or @fds is NULL, unknown flags or permissions, or
@@ -269,6 +309,40 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
 			      const struct weir_import_opts *opts);
 
 /*
+ * Import what weir_mmap_export_device() has exported, the @len bytes at @bytes,
+ * by @device, which belongs to the same provider.
+ *
+ * The mmap is started, and stays so.  Its domain and its addresses are the
+ * provider's choice, see weir_mmap_domain(): jobs with bufs of it are done by
+ * the functions of that domain or by an engine.  While it exists, @device cannot
+ * be closed.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
+ *   -EBADMSG          the bytes are not a descriptor
+ *   -EPROTONOSUPPORT  made by a version that says what we do not know
+ *   -EKEYREJECTED     the MAC is wrong, missing, or there for no key
+ *   -EKEYEXPIRED      it is after the end
+ *   -EACCES           .permissions asks for what was not given
+ *   -EOPNOTSUPP       the export is not by a device, or by one of another
+ *                     provider; @device does not import
+ *                     (WEIR_DEVICE_CAP_IMPORT); or a key, and no libsodium
+ *   -EINVAL           @bytes is NULL, .flags or .peer is set, unknown
+ *                     permissions, or a key of a wrong length
+ *   -EIO              the provider's answer makes no sense
+ *   -E2BIG            @opts asks for what this version does not know
+ *   -ENOMEM           no memory
+ *   other errnos  returned by the provider
+ *
+ * Any thread.
+ *
+ * Re-creates doca_mmap_create_from_export(), for any device.
+ */
+WEIR_API int weir_mmap_import_device(struct weir_mmap **ret,
+				     struct weir_device *device,
+				     const void *bytes, size_t len,
+				     const struct weir_import_opts *opts);
+
+/*
  * Wait on @r until the exporter of @mmap, an import, has revoked it or is dead.
  *
  * Completes with -ESTALE then, and jobs with @mmap are refused with -ESTALE from
@@ -282,7 +356,8 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
  *
  * Returns 0, or
  *   -EINVAL  @mmap is no import, or @op is in flight or without callback
- *   -EOPNOTSUPP  @mmap is reached by RDMA; its connection says when that ends
+ *   -EOPNOTSUPP  @mmap is reached by RDMA, whose connection says when that
+ *                ends, or by a provider's device
  *   -ENOMEM  no memory
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *

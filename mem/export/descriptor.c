@@ -20,6 +20,7 @@
 #define FIELD_HEADER 8
 #define PROCESS_LEN 24
 #define RDMA_LEN 24
+#define DEVICE_LEN (8 + DESCRIPTOR_NAME)	/* And the provider's bytes. */
 #define FILES_LEN (16 * DESCRIPTOR_FILES)
 #define MAC_FIELD (FIELD_HEADER + DESCRIPTOR_MAC_LEN)
 
@@ -100,12 +101,26 @@ static size_t put_files(uint8_t *p, const struct descriptor *d)
 	return FIELD_HEADER + FILES_LEN;
 }
 
+static bool kind_has_files(uint32_t kind)
+{
+	return kind == DESCRIPTOR_MEMFD || kind == DESCRIPTOR_PROCESS;
+}
+
+static size_t put_device(uint8_t *p, const struct descriptor *d)
+{
+	p = put_field(p, DESCRIPTOR_FIELD_DEVICE, DEVICE_LEN + d->n_bytes);
+	put(p, d->addr, 8);
+	memcpy(p + 8, d->provider, DESCRIPTOR_NAME);
+	memcpy(p + DEVICE_LEN, d->bytes, d->n_bytes);
+	return FIELD_HEADER + ((DEVICE_LEN + d->n_bytes + 7) & ~(size_t)7);
+}
+
 /* What belongs to the kind.  Returns its bytes. */
 static size_t put_kind(uint8_t *p, const struct descriptor *d)
 {
 	size_t len = 0;
 
-	if (d->kind != DESCRIPTOR_RDMA)
+	if (kind_has_files(d->kind))
 		len = put_files(p, d);
 	p += len;
 	if (d->kind == DESCRIPTOR_PROCESS) {
@@ -123,7 +138,7 @@ static size_t put_kind(uint8_t *p, const struct descriptor *d)
 		put(p + 20, d->qp_num, 4);
 		return FIELD_HEADER + RDMA_LEN;
 	}
-	return len;
+	return d->kind == DESCRIPTOR_DEVICE ? put_device(p, d) : len;
 }
 
 int descriptor_format(uint8_t *buf, const struct descriptor *d,
@@ -282,6 +297,27 @@ static int read_rdma(struct descriptor *d, const uint8_t *p, size_t len,
 	return 0;
 }
 
+static int read_device(struct descriptor *d, const uint8_t *p, size_t len,
+		       const char *call)
+{
+	const uint8_t *end;
+
+	if (d->provider[0])
+		return bad(call, "a field is there twice");
+	if (len < DEVICE_LEN || len > DEVICE_LEN + DESCRIPTOR_BYTES_MAX)
+		return bad(call, "a field has a wrong length");
+	d->addr = get(p, 8);
+	end = memchr(p + 8, 0, DESCRIPTOR_NAME);
+	if (!p[8] || !end ||
+	    !all_zero(end, (size_t)(p + DEVICE_LEN - end)) ||
+	    d->addr > INT64_MAX || d->len > INT64_MAX - d->addr)
+		return bad(call, "it names no provider's memory");
+	memcpy(d->provider, p + 8, DESCRIPTOR_NAME);
+	d->n_bytes = (uint32_t)(len - DEVICE_LEN);
+	memcpy(d->bytes, p + DEVICE_LEN, d->n_bytes);
+	return 0;
+}
+
 static int read_field(struct descriptor *d, unsigned int type,
 		      const uint8_t *p, size_t len, const char *call)
 {
@@ -291,7 +327,10 @@ static int read_field(struct descriptor *d, unsigned int type,
 		return read_files(d, p, len, call);
 	if (type == (DESCRIPTOR_FIELD_RDMA | DESCRIPTOR_CRITICAL))
 		return read_rdma(d, p, len, call);
-	if ((type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_RDMA ||
+	if (type == (DESCRIPTOR_FIELD_DEVICE | DESCRIPTOR_CRITICAL))
+		return read_device(d, p, len, call);
+	if ((type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_DEVICE ||
+	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_RDMA ||
 	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_PROCESS ||
 	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_FILES ||
 	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_MAC)
@@ -350,7 +389,7 @@ static int read_header(struct descriptor *d, const uint8_t *p, const char *call)
 	d->permissions = (uint32_t)get(p + 64, 4);
 
 	if (d->kind != DESCRIPTOR_MEMFD && d->kind != DESCRIPTOR_PROCESS &&
-	    d->kind != DESCRIPTOR_RDMA)
+	    d->kind != DESCRIPTOR_RDMA && d->kind != DESCRIPTOR_DEVICE)
 		return why(-EPROTONOSUPPORT, "%s: the descriptor is of kind "
 			   "%u, which is not known here", call, d->kind);
 	if (!d->len || d->len > INT64_MAX)
@@ -380,8 +419,9 @@ int descriptor_parse(struct descriptor *ret, const void *bytes, size_t len,
 	if (err)
 		return err;
 	if ((d.kind == DESCRIPTOR_PROCESS) != (d.pid != 0) ||
-	    (d.kind == DESCRIPTOR_RDMA) == has_files(&d) ||
-	    (d.kind == DESCRIPTOR_RDMA) != (d.rkey != 0))
+	    kind_has_files(d.kind) != has_files(&d) ||
+	    (d.kind == DESCRIPTOR_RDMA) != (d.rkey != 0) ||
+	    (d.kind == DESCRIPTOR_DEVICE) != (d.provider[0] != 0))
 		return bad(call, "its fields are those of another kind");
 	if (d.not_after && now > d.not_after)
 		return why(-EKEYEXPIRED, "%s: the descriptor has expired; ask "

@@ -31,7 +31,7 @@
  * field and covers all before its value, the CRC taken as 0: so it is checked
  * before any field is looked at.
  *
- * The field of files, of all kinds but RDMA: for each file descriptor, in their
+ * The field of files, of the kinds that go with files: for each file descriptor, in their
  * order, of which file it is.  A pidfd has two zeros: the field of the process
  * says which one that is.
  *
@@ -45,6 +45,12 @@
  *	 8  8  GUID of the node; 0: not known
  *	16  4  remote key, never 0
  *	20  4  number of the queue pair it is bound to; 0: any of the device's
+ *
+ * The field of a provider's device:
+ *
+ *	 0  8  address of the range, as importers name it
+ *	 8 32  name of the provider, padded with zeros, of which there is one
+ *	40     0 to 256 bytes of the provider's own
  */
 
 #include <stddef.h>
@@ -66,6 +72,7 @@ enum descriptor_kind {
 	DESCRIPTOR_MEMFD = 1,	/* Pages that are shared by a memfd. */
 	DESCRIPTOR_PROCESS = 2,	/* Memory of a process, copied. */
 	DESCRIPTOR_RDMA = 3,	/* Memory that an RDMA device has registered. */
+	DESCRIPTOR_DEVICE = 4,	/* The same of a provider's device. */
 };
 
 enum descriptor_field {
@@ -73,10 +80,14 @@ enum descriptor_field {
 	DESCRIPTOR_FIELD_MAC = 1,
 	DESCRIPTOR_FIELD_PROCESS = 2,
 	DESCRIPTOR_FIELD_FILES = 3,
+	DESCRIPTOR_FIELD_DEVICE = 4,
 	DESCRIPTOR_FIELD_RDMA = 16,	/* To 31: reserved for it. */
 };
 
-#define DESCRIPTOR_FILES 4	/* That go with it, but for RDMA. */
+#define DESCRIPTOR_FILES 4	/* That go with memfds and processes. */
+
+#define DESCRIPTOR_NAME 32	/* Of a provider, with its end. */
+#define DESCRIPTOR_BYTES_MAX 256	/* Of a provider's own. */
 
 #define DESCRIPTOR_READ 1u
 #define DESCRIPTOR_WRITE 2u	/* Never without READ, but by RDMA. */
@@ -95,10 +106,10 @@ struct descriptor {
 	uint32_t kind;
 	uint32_t permissions;
 
-	/* All but DESCRIPTOR_RDMA.  The second is never all 0. */
+	/* DESCRIPTOR_MEMFD and _PROCESS.  The second is never all 0. */
 	struct descriptor_file files[DESCRIPTOR_FILES];
 
-	/* DESCRIPTOR_PROCESS and DESCRIPTOR_RDMA. */
+	/* All but DESCRIPTOR_MEMFD. */
 	uint64_t addr;
 
 	/* DESCRIPTOR_PROCESS alone. */
@@ -109,6 +120,11 @@ struct descriptor {
 	uint64_t node;		/* GUID; 0: not known. */
 	uint32_t rkey;		/* Never 0. */
 	uint32_t qp_num;	/* 0: any of the device's. */
+
+	/* DESCRIPTOR_DEVICE alone. */
+	char provider[DESCRIPTOR_NAME];	/* Not empty. */
+	uint32_t n_bytes;
+	uint8_t bytes[DESCRIPTOR_BYTES_MAX];
 };
 
 /*

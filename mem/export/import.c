@@ -356,6 +356,10 @@ static int check_fds(const struct descriptor *d, const int *fds, uint32_t n_fds,
 	if (d->kind == DESCRIPTOR_RDMA)
 		return why(-EOPNOTSUPP, CALL ": the export is reached by RDMA; "
 			   "see weir_mmap_import_rdma()");
+	if (d->kind == DESCRIPTOR_DEVICE)
+		return why(-EOPNOTSUPP, CALL ": the export is reached by a "
+			   "device of provider %s; see "
+			   "weir_mmap_import_device()", d->provider);
 	if (d->kind == DESCRIPTOR_PROCESS && !(flags & WEIR_IMPORT_COPY))
 		return why(-EOPNOTSUPP, CALL ": the export can be reached by "
 			   "copying only; WEIR_IMPORT_COPY allows that");

@@ -10,6 +10,7 @@
  *	export/process.c  what cannot be shared, by copying
  *	export/presence.c which importers are busy, and which are dead
  *	export/import.c   the importer's side
+ *	export/device.c   exports and imports by devices of providers
  *	export/watch.c    waiting for the end of the exporter
  *	export/server.c   the exporter: its socket, requests, answers
  *	export/client.c   weir_mmap_import_from()
@@ -163,8 +164,8 @@ struct mmap_export {
 	struct lifeline line;	/* .page is NULL before it is needed. */
 	struct presence presence; /* Likewise. */
 	int pidfd;		/* -1: not exported by copying yet. */
-	uint8_t rdma_id[16];	/* Of exports by RDMA, which have no line; */
-	bool has_rdma_id;	/* if there was one. */
+	uint8_t device_id[16];	/* Of those by devices, which have no line; */
+	bool has_device_id;	/* if there was one. */
 	struct export_blob *blobs;
 	unsigned int n_blobs;
 };
@@ -186,6 +187,11 @@ void export_free(struct mmap_export *x) PROVIDER_API(export_free);
 int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
 		const uint8_t *bytes, size_t len, const char *call)
 	PROVIDER_API(export_keep);
+
+/* Give @x the id of exports by devices, if it has none yet.  Returns 0 or
+ * -EIO, with a message that begins with @call. */
+int export_device_id(struct mmap_export *x, const char *call)
+	PROVIDER_API(export_device_id);
 
 /* export/import.c: end one that was not given away. */
 struct import;
@@ -239,12 +245,29 @@ struct import {
 	int place;		/* There, of jobs on any thread; -1: none. */
 	int lifeline;
 	int exporter;		/* Its pidfd; -1: there is none. */
+
+	/* By a provider's device, which has none of these either. */
+	struct weir_device *device;
+	struct device_import reached;
 	atomic_uint watches;	/* In flight: it cannot be destroyed. */
 };
 
 static inline struct import *import_of(const struct weir_mmap *mmap)
 {
 	return (struct import *)mmap->import;
+}
+
+/* The device by which @mmap is imported; NULL: by none.  Any thread. */
+static inline struct weir_device *import_device(const struct weir_mmap *mmap)
+{
+	return mmap->import ? import_of(mmap)->device : NULL;
+}
+
+/* @mmap, an import, is stale from now on.  Any thread. */
+static inline void import_set_stale(const struct weir_mmap *mmap)
+{
+	atomic_store_explicit(&import_of(mmap)->base.mine, 0,
+			      memory_order_release);
 }
 
 /*

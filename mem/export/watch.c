@@ -223,6 +223,10 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 	if (mmap->import->remote)
 		return why(-EOPNOTSUPP, "weir_mmap_watch: the mmap is reached "
 			   "by RDMA; its connection says when that ends");
+	if (import_device(mmap))
+		return why(-EOPNOTSUPP, "weir_mmap_watch: the mmap is reached "
+			   "by device %s, which says when that ends",
+			   device_name(import_device(mmap)));
 	w = mem_calloc(1, sizeof(*w));
 	if (!w)
 		return why(-ENOMEM, "weir_mmap_watch: no memory");

@@ -150,54 +150,20 @@ static void fixture_end(struct fixture *g)
 
 static void engine_agrees_with_memory_at_every_size(void **state)
 {
-	static const size_t lens[] = {
-		1, 2, 7, 8, 63, 64, 65, 511, 513, 4095, 4096, 4097, 65537,
-		262143, 262144, 262145, 1 << 20, 2 << 20, 16 << 20, 64 << 20,
-	};
-	struct spec s = { .off = { GUARD, GUARD, GUARD }, .n = { 1, 1, 1 } };
 	struct fixture g;
-	size_t i;
 
 	fixture_begin(&g, state, LARGEST, (struct weir_dma_opts){ 0 });
-	for (i = 0; i < N_OF(lens) && lens[i] <= LARGEST; i++) {
-		s.len = lens[i];
-		try_all(&g, &s);
-	}
+	conform_sizes(&g, LARGEST);
 	fixture_end(&g);
 }
 
-/* Those of both sides; in short, each of one side with one of the other. */
 static void engine_agrees_with_memory_at_every_alignment(void **state)
 {
-	struct spec s = { .len = 200, .n = { 1, 1, 1 } };
-	size_t a, b, step = want_long() ? 1 : 64;
 	struct fixture g;
 
 	fixture_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
-	for (a = 0; a < 64; a++)
-		for (b = 0; b < 64; b += step) {
-			s.off[SRC] = GUARD + a;
-			s.off[DST] = GUARD + (a * 37 + b) % 64;
-			s.off[MORE] = GUARD + (a * 11 + b) % 64;
-			try_all(&g, &s);
-		}
+	conform_alignments(&g);
 	fixture_end(&g);
-}
-
-static void every_shape(struct fixture *g)
-{
-	static const uint32_t n[] = { 256, 1, 5, 65, 2, 4, 17, 64, 255 };
-	struct spec s = { .off = { GUARD, GUARD + 1, GUARD + 2 } };
-	size_t a, b, n_tried = want_long() ? N_OF(n) : 4;
-
-	for (a = 0; a < n_tried; a++)
-		for (b = 0; b < n_tried; b++) {
-			s.len = 1000 + 61 * (a + b);
-			s.n[SRC] = n[a];
-			s.n[DST] = n[b];
-			s.n[MORE] = n[(a + b) % N_OF(n)];
-			try_all(g, &s);
-		}
 }
 
 static void engine_agrees_with_memory_for_every_number_of_pieces(void **state)
@@ -205,23 +171,16 @@ static void engine_agrees_with_memory_for_every_number_of_pieces(void **state)
 	struct fixture g;
 
 	fixture_begin(&g, state, 4096, (struct weir_dma_opts){ 0 });
-	every_shape(&g);
+	conform_shapes(&g);
 	fixture_end(&g);
 }
 
-/* Blocks of staging that the pieces do not fit into, and other threads. */
 static void engine_agrees_with_memory_by_workers_in_small_blocks(void **state)
 {
-	struct spec s = { .off = { GUARD + 5, GUARD + 9, GUARD },
-			  .n = { 3, 4, 2 } };
 	struct fixture g;
 
-	fixture_begin(&g, state, 100000,
-		      (struct weir_dma_opts){ .worker_min = 1,
-					      .staging_bufs = 1,
-					      .staging_size = 4096 });
-	for (s.len = 10; s.len < 100000; s.len = s.len * 3 + 1)
-		try_all(&g, &s);
+	fixture_begin(&g, state, 100000, CONFORM_BLOCKS);
+	conform_blocks(&g);
 	fixture_end(&g);
 }
 

@@ -15,7 +15,7 @@
 
 #define FIXTURE_CALL "fixture"
 #define FIXTURE_NOW 1000000
-#define FIXTURE_DESCRIPTORS 24
+#define FIXTURE_DESCRIPTORS 32
 
 static const char fixture_key[32] = "a key of thirty-two bytes, a key";
 
@@ -32,8 +32,9 @@ static inline int fixture_descriptor(struct descriptor *d, unsigned int i)
 		DESCRIPTOR_MEMFD,
 		DESCRIPTOR_PROCESS,
 		DESCRIPTOR_RDMA,
-	}[i / 8 % 3];
-	for (int k = 0; k < DESCRIPTOR_FILES && d->kind != DESCRIPTOR_RDMA; k++)
+		DESCRIPTOR_DEVICE,
+	}[i / 8 % 4];
+	for (int k = 0; k < DESCRIPTOR_FILES && d->kind < DESCRIPTOR_RDMA; k++)
 		d->files[k] = (struct descriptor_file){ 28, 77 + (uint64_t)k };
 	if (d->kind != DESCRIPTOR_MEMFD)
 		d->addr = 0x7f0000001000;
@@ -47,6 +48,13 @@ static inline int fixture_descriptor(struct descriptor *d, unsigned int i)
 		d->node = 0x0102030405060708;
 		d->rkey = 0x80000107;
 		d->qp_num = i & 4 ? 0xabcdef : 0;
+	}
+	if (d->kind == DESCRIPTOR_DEVICE) {
+		d->addr = i & 1 ? d->addr : 0;
+		memcpy(d->provider, "a provider of a card and of more", 31);
+		memset(d->provider + 1 + i % 4 * 10, 0, 31 - i % 4 * 10);
+		d->n_bytes = i & 4 ? 13 : i & 2 ? DESCRIPTOR_BYTES_MAX : 0;
+		memset(d->bytes, 0x3c, d->n_bytes);
 	}
 	return i < FIXTURE_DESCRIPTORS;
 }

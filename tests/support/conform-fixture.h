@@ -351,4 +351,69 @@ static inline void try_all(struct fixture *g, struct spec *s)
 				try_all_kinds(g, from, to, s);
 }
 
+/*
+ * The table that every engine passes, whatever the places: each size up to
+ * @largest, each alignment, each number of pieces, and sizes for small blocks.
+ */
+static inline void conform_sizes(struct fixture *g, size_t largest)
+{
+	static const size_t lens[] = {
+		1, 2, 7, 8, 63, 64, 65, 511, 513, 4095, 4096, 4097, 65537,
+		262143, 262144, 262145, 1 << 20, 2 << 20, 16 << 20, 64 << 20,
+	};
+	struct spec s = { .off = { GUARD, GUARD, GUARD }, .n = { 1, 1, 1 } };
+	size_t i;
+
+	for (i = 0; i < N_OF(lens) && lens[i] <= largest; i++) {
+		s.len = lens[i];
+		try_all(g, &s);
+	}
+}
+
+/* Those of both sides; in short, each of one side with one of the other. */
+static inline void conform_alignments(struct fixture *g)
+{
+	struct spec s = { .len = 200, .n = { 1, 1, 1 } };
+	size_t a, b, step = want_long() ? 1 : 64;
+
+	for (a = 0; a < 64; a++)
+		for (b = 0; b < 64; b += step) {
+			s.off[SRC] = GUARD + a;
+			s.off[DST] = GUARD + (a * 37 + b) % 64;
+			s.off[MORE] = GUARD + (a * 11 + b) % 64;
+			try_all(g, &s);
+		}
+}
+
+static inline void conform_shapes(struct fixture *g)
+{
+	static const uint32_t n[] = { 256, 1, 5, 65, 2, 4, 17, 64, 255 };
+	struct spec s = { .off = { GUARD, GUARD + 1, GUARD + 2 } };
+	size_t a, b, n_tried = want_long() ? N_OF(n) : 4;
+
+	for (a = 0; a < n_tried; a++)
+		for (b = 0; b < n_tried; b++) {
+			s.len = 1000 + 61 * (a + b);
+			s.n[SRC] = n[a];
+			s.n[DST] = n[b];
+			s.n[MORE] = n[(a + b) % N_OF(n)];
+			try_all(g, &s);
+		}
+}
+
+/* Up to 100000 bytes, for a context with blocks of staging that the pieces do
+ * not fit into, and with workers. */
+#define CONFORM_BLOCKS \
+	((struct weir_dma_opts){ .worker_min = 1, .staging_bufs = 1, \
+				 .staging_size = 4096 })
+
+static inline void conform_blocks(struct fixture *g)
+{
+	struct spec s = { .off = { GUARD + 5, GUARD + 9, GUARD },
+			  .n = { 3, 4, 2 } };
+
+	for (s.len = 10; s.len < 100000; s.len = s.len * 3 + 1)
+		try_all(g, &s);
+}
+
 #endif /* TESTS_CONFORM_FIXTURE_H */

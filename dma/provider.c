@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Providers of a user's: a table of public functions, put into the places where
+ * the library's own devices and engines are.  mem/device.c sees a class of
+ * devices with an owner, and a context one more engine.
+ */
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/provider.h>
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/opts.h"
+#include "base/why.h"
+#include "dma/job-internal.h"
+#include "mem/export/internal.h"
+
+#define REGISTER "weir_provider_register"
+
+#define CAPS_ALL (WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF | \
+		  WEIR_DEVICE_CAP_EXPORT | WEIR_DEVICE_CAP_IMPORT)
+
+_Static_assert(WEIR_PROVIDER_DESC_MAX == DEVICE_DESC_MAX &&
+	       WEIR_PROVIDER_NAME_MAX == DEVICE_OWNER_MAX, "what the core has");
+_Static_assert(sizeof(struct weir_provider_key) == sizeof(struct device_mr),
+	       "the same members");
+
+struct weir_provider {
+	struct device_class cls;
+	struct device_owner owner;
+	struct weir_provider_ops ops;
+	struct weir_engine_ops engine;	/* If .ops.engine is set. */
+	void *arg;
+	uint32_t n_contexts;		/* By the lock. */
+};
+
+/* Guards the table; no function of the user's is called under it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct weir_provider *providers[WEIR_PROVIDERS_MAX];
+
+/* What .list() is given. */
+struct weir_provider_list {
+	const struct weir_provider *provider;
+	struct device_list *list;
+	int err;	/* Of the last device that was refused. */
+};
+
+static struct weir_provider *provider_of(const struct weir_device *dev)
+{
+	return weir_container_of(dev->info.cls, struct weir_provider, cls);
+}
+
+/* What a function of the user's has returned, with a message. */
+static int result_of(int err, const char *call, const char *who,
+		     const char *fn)
+{
+	if (!err)
+		return 0;
+	err = err < 0 ? (int)sane_result(err) : -EIO;
+	return why(err, "%s: %s%s: %s", call, who, fn, strerror(-err));
+}
+
+/* A class of devices. */
+
+static int list_devices(const struct device_class *cls,
+			struct device_list *list)
+{
+	const struct weir_provider *p =
+		weir_container_of(cls, struct weir_provider, cls);
+	struct weir_provider_list own = { .provider = p, .list = list };
+	int err = p->ops.list(p->arg, &own);
+
+	/* The message of that call says more. */
+	if (err < 0 && own.err == err)
+		return err;
+	return result_of(err, "weir_device_list", p->owner.name, "'s .list()");
+}
+
+static int open_device(struct weir_device *dev)
+{
+	const struct weir_provider *p = provider_of(dev);
+
+	dev->priv = p->arg;
+	return p->ops.open ? result_of(p->ops.open(p->arg, dev, &dev->priv),
+				       "weir_device_open", device_name(dev),
+				       "") : 0;
+}
+
+static void close_device(struct weir_device *dev)
+{
+	const struct weir_provider *p = provider_of(dev);
+
+	if (p->ops.close)
+		p->ops.close(dev->priv);
+}
+
+static int register_mem(struct weir_device *dev,
+			const struct device_range *range, struct device_mr *ret)
+{
+	bool dmabuf = range->kind == DEVICE_RANGE_DMABUF;
+	const struct weir_provider_range own = {
+		.size = sizeof(own),
+		.kind = dmabuf ? WEIR_PROVIDER_RANGE_DMABUF :
+				 WEIR_PROVIDER_RANGE_MEM,
+		.permissions = range->permissions,
+		.addr = range->addr,
+		.len = range->len,
+		.off = dmabuf ? range->off : 0,
+		.fd = range->fd,
+	};
+	struct weir_provider_key key = { NULL, 0, 0 };
+	int err = provider_of(dev)->ops.mem_register(dev->priv, &own, &key);
+
+	if (!err)
+		*ret = (struct device_mr){ key.data, key.lkey, key.rkey };
+	return result_of(err, "weir_mmap_keys", device_name(dev),
+			 " does not register the memory");
+}
+
+static int deregister_mem(struct weir_device *dev, const struct device_mr *mr)
+{
+	const struct weir_provider_key key = { mr->priv, mr->lkey, mr->rkey };
+
+	return result_of(provider_of(dev)->ops.mem_deregister(dev->priv, &key),
+			 "weir_mmap_stop", device_name(dev),
+			 " keeps its registration");
+}
+
+static void desc_of(struct weir_provider_desc *own,
+		    const struct device_desc *desc)
+{
+	*own = (struct weir_provider_desc){
+		.size = sizeof(*own),
+		.addr = desc->addr,
+		.len = desc->len,
+		.permissions = desc->permissions,
+		.n_bytes = desc->n_bytes,
+	};
+	memcpy(own->bytes, desc->bytes, desc->n_bytes);
+}
+
+static int describe(struct weir_device *dev, const struct device_mr *mr,
+		    struct device_desc *desc)
+{
+	const struct weir_provider_key key = { mr->priv, mr->lkey, mr->rkey };
+	struct weir_provider_desc own;
+	int err;
+
+	desc_of(&own, desc);
+	err = provider_of(dev)->ops.describe(dev->priv, &key, &own);
+	if (err)
+		return result_of(err, "weir_mmap_export_device",
+				 device_name(dev), "");
+	desc->addr = own.addr;
+	desc->n_bytes = own.n_bytes;
+	memcpy(desc->bytes, own.bytes, sizeof(desc->bytes));
+	return 0;
+}
+
+static int import(struct weir_device *dev, const struct device_desc *desc,
+		  struct device_import *ret)
+{
+	struct weir_provider_import given = { .addr = desc->addr };
+	struct weir_provider_desc own;
+	int err;
+
+	desc_of(&own, desc);
+	err = provider_of(dev)->ops.import(dev->priv, &own, &given);
+	if (!err)
+		*ret = (struct device_import){ given.domain, given.addr,
+					       given.data };
+	return result_of(err, "weir_mmap_import_device", device_name(dev), "");
+}
+
+static void import_end(struct weir_device *dev,
+		       const struct device_import *reached)
+{
+	const struct weir_provider_import own = {
+		reached->domain, reached->addr, reached->data,
+	};
+
+	provider_of(dev)->ops.import_end(dev->priv, &own);
+}
+
+/* Registration. */
+
+static bool one_of_two(bool a, bool b)
+{
+	return a != b;
+}
+
+static int check_engine(const struct weir_engine_ops *ops)
+{
+	return ops->name && ops->can && ops->start ? 0 :
+	       why(-EINVAL, REGISTER ": .engine has no .name, .can or .start");
+}
+
+static int check_ops(const struct weir_provider_ops *ops)
+{
+	size_t len = ops->name ? strlen(ops->name) : 0;
+
+	if (!len || len > WEIR_PROVIDER_NAME_MAX || !ops->list)
+		return why(-EINVAL, REGISTER ": .list and .name must be set, "
+			   "the name with 1 to %d bytes",
+			   WEIR_PROVIDER_NAME_MAX);
+	if (one_of_two(ops->mem_register, ops->mem_deregister) ||
+	    one_of_two(ops->import, ops->import_end) ||
+	    (ops->engine_close && !ops->engine_open) ||
+	    (ops->engine_open && !ops->engine))
+		return why(-EINVAL, REGISTER ": %s has one function of a pair "
+			   "without the other", ops->name);
+	if (ops->describe && !ops->mem_register)
+		return why(-EINVAL, REGISTER ": %s has .describe without "
+			   ".mem_register", ops->name);
+	return 0;
+}
+
+static void free_owner(struct device_owner *owner)
+{
+	free(weir_container_of(owner, struct weir_provider, owner));
+}
+
+static struct weir_provider *make(const struct weir_provider_ops *ops,
+				  void *arg)
+{
+	struct weir_provider *p = mem_calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->ops = *ops;
+	strcpy(p->owner.name, ops->name);
+	p->ops.name = p->owner.name;
+	p->owner.free = free_owner;
+	atomic_init(&p->owner.refs, 1);
+	p->arg = arg;
+	p->cls = (struct device_class){
+		.kind = WEIR_DEVICE_USER,
+		.owner = &p->owner,
+		.list = list_devices,
+		.open = open_device,
+		.close = close_device,
+		.mr_register = ops->mem_register ? register_mem : NULL,
+		.mr_deregister = ops->mem_deregister ? deregister_mem : NULL,
+		.describe = ops->describe ? describe : NULL,
+		.import = ops->import ? import : NULL,
+		.import_end = ops->import ? import_end : NULL,
+	};
+	return p;
+}
+
+/* Under the lock. */
+static int add(struct weir_provider *p)
+{
+	uint32_t i, place = WEIR_PROVIDERS_MAX;
+	int err;
+
+	for (i = WEIR_PROVIDERS_MAX; i-- > 0;) {
+		if (!providers[i])
+			place = i;
+		else if (!strcmp(providers[i]->owner.name, p->owner.name))
+			return why(-EEXIST, REGISTER ": there is a provider %s",
+				   p->owner.name);
+		else if (providers[i]->ops.engine && p->ops.engine &&
+			 !strcmp(providers[i]->engine.name, p->engine.name))
+			return why(-EEXIST, REGISTER ": provider %s has an "
+				   "engine %s", providers[i]->owner.name,
+				   p->engine.name);
+	}
+	if (place == WEIR_PROVIDERS_MAX)
+		return why(-ENOSPC, REGISTER ": a process has at most %d "
+			   "providers", WEIR_PROVIDERS_MAX);
+	err = device_class_add(&p->cls, REGISTER);
+	if (!err)
+		providers[place] = p;
+	return err;
+}
+
+int weir_provider_register(struct weir_provider **ret,
+			   const struct weir_provider_ops *ops, void *arg)
+{
+	struct weir_engine_ops engine;
+	struct weir_provider_ops own;
+	struct weir_provider *p;
+	int err;
+
+	if (!ret || !ops)
+		return why(-EINVAL, REGISTER ": an argument is NULL");
+	err = opts_load(&own, sizeof(own), ops, REGISTER);
+	if (!err)
+		err = check_ops(&own);
+	if (!err && own.engine)
+		err = opts_load(&engine, sizeof(engine), own.engine, REGISTER);
+	if (!err && own.engine)
+		err = check_engine(&engine);
+	if (err)
+		return err;
+	p = make(&own, arg);
+	if (!p)
+		return why(-ENOMEM, REGISTER ": no memory");
+	if (own.engine)
+		p->engine = engine;
+	pthread_mutex_lock(&lock);
+	err = add(p);
+	pthread_mutex_unlock(&lock);
+	if (err)
+		free(p);
+	else
+		*ret = p;
+	return err;
+}
+
+int weir_provider_unregister(struct weir_provider *p)
+{
+	static const char call[] = "weir_provider_unregister";
+	uint32_t i = 0;
+	int err = 0;
+
+	if (!p)
+		return 0;
+	pthread_mutex_lock(&lock);
+	if (p->n_contexts)
+		err = why(-EBUSY, "%s: %u DMA contexts have the engine of %s; "
+			  "destroy them first", call, p->n_contexts,
+			  p->owner.name);
+	if (!err)
+		err = device_class_del(&p->cls, call);
+	while (!err && providers[i] != p)
+		i++;
+	if (!err)
+		providers[i] = NULL;
+	pthread_mutex_unlock(&lock);
+	if (!err)
+		device_owner_put(&p->owner);
+	return err;
+}
+
+/* Devices. */
+
+static int check_caps(const struct weir_provider *p,
+		      const struct weir_device_caps *caps)
+{
+	static const char call[] = "weir_provider_list_add";
+	uint32_t missing = caps->caps & ~CAPS_ALL;
+
+	if (!caps->name[0] || !memchr(caps->name, 0, sizeof(caps->name)) ||
+	    !memchr(caps->why, 0, sizeof(caps->why)))
+		return why(-EINVAL, "%s: .name is empty, or a string does not "
+			   "end", call);
+	if (caps->kind < WEIR_DEVICE_USER)
+		return why(-EINVAL, "%s: kind %u is the library's; yours begin "
+			   "with %u", call, caps->kind, WEIR_DEVICE_USER);
+	if (!(caps->flags & WEIR_DEVICE_USABLE) && !caps->why[0])
+		return why(-EINVAL, "%s: %s is not usable, and .why is empty",
+			   call, caps->name);
+	if (!p->ops.describe)
+		missing |= caps->caps & WEIR_DEVICE_CAP_EXPORT;
+	if (!p->ops.import)
+		missing |= caps->caps & WEIR_DEVICE_CAP_IMPORT;
+	return missing ? why(-EINVAL, "%s: %s has capabilities %#x, for which "
+			     "the provider has no function", call, caps->name,
+			     missing) : 0;
+}
+
+static int list_add(struct weir_provider_list *list,
+		    const struct weir_device_caps *user)
+{
+	struct weir_device_caps caps;
+	struct weir_devinfo *info;
+	size_t i;
+	int err = opts_load(&caps, sizeof(caps), user,
+			    "weir_provider_list_add");
+
+	if (!err)
+		err = check_caps(list->provider, &caps);
+	if (err)
+		return err;
+	for (i = 0; i < list->list->n; i++)
+		if (!strcmp(list->list->entries[i]->caps.name, caps.name))
+			return why(-EEXIST, "weir_provider_list_add: there is "
+				   "a device %s", caps.name);
+	info = device_list_add(list->list, &list->provider->cls, caps.name);
+	if (!info)
+		return -ENOMEM;
+	info->caps = caps;
+	if (!caps.align)
+		info->caps.align = 1;
+	return 0;
+}
+
+int weir_provider_list_add(struct weir_provider_list *list,
+			   const struct weir_device_caps *caps)
+{
+	list->err = list_add(list, caps);
+	return list->err;
+}
+
+void *weir_provider_card(const struct weir_provider *p,
+			 const struct weir_device *dev)
+{
+	return dev->info.cls == &p->cls ? dev->priv : NULL;
+}
+
+int weir_provider_lost(struct weir_device *dev)
+{
+	if (!dev->info.cls->owner)
+		return why(-EPERM, "weir_provider_lost: device %s is the "
+			   "library's", device_name(dev));
+	return device_is_dead(dev, "weir_provider_lost");
+}
+
+int weir_provider_revoked(struct weir_mmap *mmap)
+{
+	if (!import_device(mmap))
+		return why_static(-EPERM, "weir_provider_revoked: the mmap is "
+				  "no import by a provider's device");
+	import_set_stale(mmap);
+	return 0;
+}
+
+/* Engines. */
+
+static void uncount(struct weir_provider *p)
+{
+	pthread_mutex_lock(&lock);
+	p->n_contexts--;
+	pthread_mutex_unlock(&lock);
+}
+
+/* The engine @e of the provider @p leaves its context. */
+static void detach(struct engine *e, void *provider)
+{
+	struct weir_provider *p = provider;
+
+	if (p->ops.engine_close)
+		p->ops.engine_close(e->arg);
+	uncount(p);
+}
+
+/* Have an engine of @p in @dma, unless there is none for this context. */
+static int attach(struct weir_dma *dma, struct weir_provider *p)
+{
+	struct engine *e;
+	void *arg = p->arg;
+	int err = p->ops.engine_open ?
+		  p->ops.engine_open(p->arg, dma->r, &arg) : 0;
+
+	if (!err) {
+		e = engine_add(dma, &p->engine, arg);
+		e->leave = detach;
+		e->leave_arg = p;
+		return 0;
+	}
+	uncount(p);
+	return err == -ENODEV ? 0 :
+	       result_of(err, "weir_dma_create", p->owner.name,
+			 "'s .engine_open()");
+}
+
+int providers_attach(struct weir_dma *dma)
+{
+	struct weir_provider *all[WEIR_PROVIDERS_MAX];
+	uint32_t i, n = 0;
+	int err = 0;
+
+	/* Those that are counted are not unregistered meanwhile. */
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < WEIR_PROVIDERS_MAX; i++)
+		if (providers[i] && providers[i]->ops.engine) {
+			providers[i]->n_contexts++;
+			all[n++] = providers[i];
+		}
+	pthread_mutex_unlock(&lock);
+	for (i = 0; i < n && !err; i++)
+		err = attach(dma, all[i]);
+	for (; i < n; i++)
+		uncount(all[i]);
+	return err;
+}

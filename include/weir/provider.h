@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_PROVIDER_H
+#define WEIR_PROVIDER_H
+
+/*
+ * Providers: devices of a program's own, or of a library that is not weir's.
+ *
+ * A provider is one table of functions, which is registered once.  From then on
+ * its devices are like the library's:
+ *
+ *   - weir_device_list() lists them with their capabilities, and
+ *     weir_device_open() opens them; weir info --provider=FILE shows them
+ *   - weir_mmap_add_device() and weir_mmap_keys() register memory with them
+ *   - weir_mmap_export_device() and weir_mmap_import_device() give their peers
+ *     access to memory, in the library's descriptor
+ *   - each DMA context that is created has the provider's engine
+ *
+ *	static const struct weir_provider_ops ops = {
+ *		.size = sizeof(ops), .name = "acme",
+ *		.list = acme_list, .open = acme_open, .close = acme_close,
+ *	};
+ *
+ *	err = weir_provider_register(&acme, &ops, NULL);
+ *
+ * The table has no words for what other headers have.  The memory on a device is
+ * a domain with bounds, rights, a place, moves, translation and a cancel:
+ * <weir/domain-user.h>.  What executes jobs is an engine: <weir/engine.h>.  A
+ * device tells its completions to a reactor by an eventfd (<weir/watch.h>) or a
+ * message (weir_post()).
+ *
+ * All functions return 0 or a negative errno and leave their outputs as they
+ * were when they fail, and must not block for long.  What each may call:
+ *
+ *   - .list(), .open() and .close() run on the thread of the call that needs
+ *     them, one at a time in the process.  Inside them weir_device_list(),
+ *     weir_device_open(), weir_device_open_name(), weir_device_close(),
+ *     weir_provider_register() and weir_provider_unregister() return -EDEADLK;
+ *     all other functions may be called.
+ *   - .mem_register() and .mem_deregister() run on the thread of the call that
+ *     needs them, one at a time for each mmap.  They get a range and not the
+ *     mmap, and must not call functions of the mmap that has the range.
+ *   - The others run on the thread of the call that needs them, and may call
+ *     any public function.
+ *
+ * The tutorial is docs/tutorial-card.md, and its card examples/card.c.
+ *
+ * Re-creates fi_provider of libfabric, the drivers of rte_dmadev, and the
+ * modules of SPDK, in one table.
+ */
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_device;
+struct weir_device_caps;
+struct weir_domain;
+struct weir_engine_ops;
+struct weir_job;
+struct weir_mmap;
+struct weir_provider;
+struct weir_provider_list;
+struct weir_reactor;
+
+/* Providers that a process can have, those that were unregistered not counted. */
+#define WEIR_PROVIDERS_MAX 4
+
+/* Bytes that the name of a provider may have, without the NUL. */
+#define WEIR_PROVIDER_NAME_MAX 31
+
+/* Bytes of its own that a provider may put into a descriptor. */
+#define WEIR_PROVIDER_DESC_MAX 256
+
+/* weir_provider_range.kind */
+#define WEIR_PROVIDER_RANGE_MEM 1	/* Memory of this process, .addr. */
+#define WEIR_PROVIDER_RANGE_DMABUF 2	/* A dma-buf, .fd and .off. */
+
+/* Memory that is to be registered with a device. */
+struct weir_provider_range {
+	size_t size;		/* Of the struct, as the library knows it. */
+	uint32_t kind;		/* WEIR_PROVIDER_RANGE_ */
+	uint32_t permissions;	/* WEIR_MMAP_ */
+	void *addr;		/* NULL: it has no address in this process. */
+	uint64_t len;
+	uint64_t off;		/* Where it begins in .fd. */
+	int32_t fd;		/* The mmap's; -1: none. */
+	uint32_t reserved;
+};
+
+/*
+ * A registration: the keys by which the device and its peers name the memory,
+ * which weir_mmap_keys() returns, and a pointer of the provider's own.
+ */
+struct weir_provider_key {
+	void *data;
+	uint32_t lkey;
+	uint32_t rkey;
+};
+
+/*
+ * What a descriptor says of exported memory.  .describe() fills in the bytes,
+ * and may change .addr; .import() reads them.
+ */
+struct weir_provider_desc {
+	size_t size;		/* Of the struct, as the library knows it. */
+	uint64_t addr;		/* Of the first byte, as importers name it. */
+	uint64_t len;
+	uint32_t permissions;	/* WEIR_MMAP_PEER_READ, _WRITE */
+	uint32_t n_bytes;	/* Of .bytes. */
+	uint8_t bytes[WEIR_PROVIDER_DESC_MAX];
+};
+
+/*
+ * What .import() has made of a descriptor.  The library sets .addr to that of
+ * the descriptor before the call.
+ */
+struct weir_provider_import {
+	struct weir_domain *domain;	/* Where the memory is reached; it has
+					 * to include the range. */
+	uint64_t addr;		/* Of the first byte in .domain. */
+	void *data;		/* The provider's own. */
+};
+
+/*
+ * The functions of a provider.  Set .size to the size of the struct, and leave
+ * what it does not have at NULL.
+ *
+ * @arg is what weir_provider_register() got.  @card is what .open() has given
+ * for a device; without .open() it is @arg.
+ */
+struct weir_provider_ops {
+	size_t size;
+	const char *name;	/* 1 to WEIR_PROVIDER_NAME_MAX bytes, copied.
+				 * Descriptors have it too: another process
+				 * finds its provider by it. */
+
+	/* Name all devices that there are now, by weir_provider_list_add().
+	 * If it fails, the call that lists fails with its errno. */
+	int (*list)(void *arg, struct weir_provider_list *list);
+
+	/* The first open of @dev, and its last close.  .open() may set *@card;
+	 * weir_device_info() of @dev says which device it is. */
+	int (*open)(void *arg, struct weir_device *dev, void **card);
+	void (*close)(void *card);
+
+	/*
+	 * Register memory of an mmap, when its keys are needed first, or an
+	 * export of it.  .mem_deregister() ends that: when it has returned 0, no
+	 * device or peer reads or writes the memory by @key any more.  If it
+	 * fails, the stop of the mmap fails with its errno.  Both or none.
+	 */
+	int (*mem_register)(void *card, const struct weir_provider_range *range,
+			    struct weir_provider_key *ret);
+	int (*mem_deregister)(void *card, const struct weir_provider_key *key);
+
+	/* Describe memory that is registered as @key for importers: put what
+	 * they need into @desc.  For WEIR_DEVICE_CAP_EXPORT. */
+	int (*describe)(void *card, const struct weir_provider_key *key,
+			struct weir_provider_desc *desc);
+
+	/*
+	 * Give access to what another process has exported.  The library has
+	 * checked the descriptor's CRC, MAC and time, and that it is of a
+	 * provider of this name; its sender may be hostile all the same.
+	 * .import_end() is called once when the mmap is destroyed.  For
+	 * WEIR_DEVICE_CAP_IMPORT; both or none.
+	 */
+	int (*import)(void *card, const struct weir_provider_desc *desc,
+		      struct weir_provider_import *ret);
+	void (*import_end)(void *card, const struct weir_provider_import *import);
+
+	/*
+	 * An engine that each DMA context has that is created from now on.  It
+	 * is copied, but its .name must stay valid.  Contexts ask it before
+	 * those of weir_dma_add_engine() and before the library's.
+	 *
+	 * .engine_open() is called on @r when a context is created there, and
+	 * may set what the functions of the engine get, which is @arg otherwise.
+	 * -ENODEV means that this context has no such engine, and another errno
+	 * fails weir_dma_create().  .engine_close() is called when the context
+	 * is destroyed.
+	 */
+	const struct weir_engine_ops *engine;
+	int (*engine_open)(void *arg, struct weir_reactor *r,
+			   void **engine_arg);
+	void (*engine_close)(void *engine_arg);
+};
+
+/*
+ * Register a provider.
+ *
+ * The library copies @ops and .name.  Lists of devices that are made from now on
+ * have those of this provider, behind the library's, and contexts that are
+ * created from now on have its engine.
+ *
+ * Returns 0 with *@ret set, to be given to weir_provider_unregister() or kept
+ * until the process ends, or
+ *   -EINVAL   an argument is NULL; .name is NULL, empty or too long; .list is
+ *             NULL; one function of a pair is set without the other; .describe
+ *             is set without .mem_register; or .engine has no .name, .can or
+ *             .start
+ *   -E2BIG    @ops sets a member that this version does not have
+ *   -EEXIST   there is a provider of that name, or one with an engine of that
+ *             name
+ *   -ENOSPC   there are WEIR_PROVIDERS_MAX providers
+ *   -EDEADLK  called by a provider's .list(), .open() or .close()
+ *   -ENOMEM   no memory
+ *
+ * Any thread.  Takes a lock.
+ *
+ * Re-creates fi_prov_ini() and SPDK_ACCEL_MODULE_REGISTER().
+ */
+WEIR_API int weir_provider_register(struct weir_provider **ret,
+				    const struct weir_provider_ops *ops,
+				    void *arg);
+
+/*
+ * Unregister @provider.  When the call has returned 0, no function of it is
+ * called any more.  Entries in lists of devices stay valid, but opening one
+ * returns -ENODEV.  NULL is allowed.
+ *
+ * Returns 0, or, with nothing changed:
+ *   -EBUSY    a device of it is open, or a DMA context has its engine
+ *   -EDEADLK  called by a provider's .list(), .open() or .close()
+ *
+ * Any thread, one at a time for each provider.  Takes a lock.
+ *
+ * Re-creates fi_provider.cleanup.
+ */
+WEIR_API int weir_provider_unregister(struct weir_provider *provider);
+
+/*
+ * Name a device: copy @caps to the list that .list() is to fill.
+ *
+ * .size and .name are set, and .kind is WEIR_DEVICE_USER or more; .flags has
+ * WEIR_DEVICE_USABLE, or .why the reason and what would change it.  .align is 1
+ * if it is 0.  .caps can be any of WEIR_DEVICE_CAP_MMAP,
+ * WEIR_DEVICE_CAP_DMABUF, WEIR_DEVICE_CAP_EXPORT and WEIR_DEVICE_CAP_IMPORT.
+ *
+ * Returns 0, or
+ *   -EINVAL  .size is too small; .name is empty or does not end; .kind is the
+ *            library's; the device is not usable and .why is empty; or .caps
+ *            has what the provider has no function for
+ *   -E2BIG   @caps sets a member that this version does not have
+ *   -EEXIST  there is a device of that name
+ *   -ENOMEM  no memory
+ *
+ * Call on the thread of .list(), inside it.
+ *
+ * Re-creates rte_dma_pmd_allocate().
+ */
+WEIR_API int weir_provider_list_add(struct weir_provider_list *list,
+				    const struct weir_device_caps *caps);
+
+/*
+ * Get what .open() of @provider has given for @dev: what a function needs that
+ * takes a device of this provider.
+ *
+ * Returns it, or NULL if @dev is not a device of @provider.
+ *
+ * Any thread.  Never blocks.
+ *
+ * Re-creates fp_obj and dev_private of rte_dma_dev.
+ */
+WEIR_API void *weir_provider_card(const struct weir_provider *provider,
+				  const struct weir_device *dev);
+
+/*
+ * The device of @dev was removed or reset: the next weir_device_open() of that
+ * name makes another instance.  @dev stays open until its users close it; the
+ * provider fails their jobs.
+ *
+ * Returns 0, or
+ *   -EPERM    @dev is not a provider's
+ *   -EDEADLK  called by a provider's .list(), .open() or .close()
+ *
+ * Any thread.  Takes a lock.
+ *
+ * Re-creates IBV_EVENT_DEVICE_FATAL and RTE_DEV_EVENT_REMOVE.
+ */
+WEIR_API int weir_provider_lost(struct weir_device *dev);
+
+/*
+ * The exporter of @mmap, which .import() has imported, takes its access back:
+ * jobs with bufs of it that start from now on are refused with -ESTALE.
+ *
+ * Returns 0, or
+ *   -EPERM  @mmap is no import of weir_mmap_import_device()
+ *
+ * Any thread, while @mmap exists.  Never blocks.
+ *
+ * Re-creates nothing: with verbs, an importer learns of it by an error of its
+ * next access.
+ */
+WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
+
+/*
+ * Get the registrations, .data and .lkey, of the pieces that weir_job_pieces() gives for the same
+ * @side and @skip, with @dev, in their order, at most @n.
+ *
+ * Pieces that are not bufs of an mmap with @dev have none.  An engine that
+ * needs one for each piece refuses such a job in .start() with the errno.
+ *
+ * Returns the number of registrations, or
+ *   -ENOENT      a piece is no buf, or its mmap does not have @dev
+ *   -EPERM       @dev is not a provider's
+ *   -EOPNOTSUPP, -ENOMEM, ...  see weir_mmap_keys(), for the first job with
+ *                bufs of an mmap
+ *
+ * Call on the reactor's thread, for engines, between start and weir_job_end().
+ * Blocks only where a registration is made, see weir_mmap_keys().
+ *
+ * Re-creates the lkey that spdk_rdma_utils_get_translation() returns.
+ */
+WEIR_API int weir_job_keys(const struct weir_job *job, int side, uint64_t skip,
+			   struct weir_device *dev,
+			   struct weir_provider_key *keys, uint32_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_PROVIDER_H */
