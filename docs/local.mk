@@ -65,6 +65,7 @@ EXTRA_DIST += \
 	%D%/rules.md \
 	%D%/sim.txt \
 	%D%/tutorial-dma.md \
+	%D%/tutorial-card.md \
 	%D%/tutorial-domain.md \
 	%D%/tutorial-nbd.md \
 	%D%/tutorial-op.md \

@@ -19,6 +19,7 @@ noinst_PROGRAMS += \
 	%D%/24-first-world \
 	%D%/25-group \
 	%D%/26-spread \
+	%D%/33-card \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -42,6 +43,8 @@ noinst_PROGRAMS += \
 %C%_24_first_world_LDADD = $(weir_sim) libweir.la
 %C%_25_group_LDADD = libweir.la
 %C%_26_spread_LDADD = libweir.la
+%C%_33_card_SOURCES = %D%/33-card.c %D%/card.c %D%/card-hardware.h %D%/card.h
+%C%_33_card_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.

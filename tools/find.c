@@ -89,7 +89,7 @@ const char *device_kind(const struct device *d)
 	case WEIR_DEVICE_RDMA:
 		return "rdma";
 	default:
-		return "unknown";
+		return d->caps.kind >= WEIR_DEVICE_USER ? "user" : "unknown";
 	}
 }
 

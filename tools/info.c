@@ -2,6 +2,7 @@
 
 /* weir info: what weir finds on this system, and why the rest is not used. */
 
+#include <dlfcn.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +11,12 @@
 #include "info.h"
 #include "tool.h"
 
-enum { OPT_JSON = 256, OPT_HELP };
+enum { OPT_JSON = 256, OPT_HELP, OPT_PROVIDER };
 
 static const struct option options[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, 'q' },
+	{ "provider", required_argument, NULL, OPT_PROVIDER },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
 };
@@ -38,13 +40,16 @@ void *add_item(struct info *info, void *array, size_t *n, size_t size)
 
 static void help(void)
 {
-	puts("Usage: weir info [--json] [--quiet]\n"
+	puts("Usage: weir info [--json] [--quiet] [--provider FILE]\n"
 	     "\n"
 	     "Show the backends, devices, kinds of domains and limits that\n"
 	     "weir finds, what is not used, why, and what would change that.\n"
 	     "\n"
 	     "  --json       as one JSON object; its members are in weir(1)\n"
 	     "  -q, --quiet  show nothing: only the exit status\n"
+	     "  --provider FILE\n"
+	     "               load a shared object that registers devices of its\n"
+	     "               own; can be given several times\n"
 	     "\n"
 	     "Exit status: 0 if weir can run here, 1 if not, 2 for a command\n"
 	     "line that makes no sense.");
@@ -62,6 +67,13 @@ static const char *refused(char **argv)
 	return argv[optind - 1];
 }
 
+/* The file registers its provider as it is loaded, and stays. */
+static int load_provider(const char *path)
+{
+	return dlopen(path, RTLD_NOW | RTLD_LOCAL) ? 0 :
+	       failed("info: cannot load the provider: %s", dlerror());
+}
+
 /* 0, or an exit status. */
 static int parse(int argc, char **argv, struct asked *asked)
 {
@@ -75,9 +87,13 @@ static int parse(int argc, char **argv, struct asked *asked)
 			asked->quiet = true;
 		else if (c == OPT_HELP)
 			asked->help = true;
+		else if (c == OPT_PROVIDER && !load_provider(optarg))
+			continue;
+		else if (c == OPT_PROVIDER)
+			return EXIT_FAILED;
 		else
 			return usage_error("info: there is no option '%s', or "
-					   "it takes no value; weir info "
+					   "it takes no value, or needs one; weir info "
 					   "--help lists them", refused(argv));
 	}
 	if (optind < argc)

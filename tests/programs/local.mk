@@ -26,11 +26,14 @@ endif
 %C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
 	programs/weir-rdma/file.c programs/weir-rdma/note.c
 
-# What a test has the server load, and what test-starved-programs.sh preloads.
+# What tests have weir info and the server load, and what test-starved-programs.sh preloads.
 # The path only asks for a shared object.
 if SHARED
-check_LTLIBRARIES += %D%/nbd-plugin.la %D%/starve.la
+check_LTLIBRARIES += %D%/info-provider.la %D%/nbd-plugin.la %D%/starve.la
 endif
+%C%_info_provider_la_SOURCES = %D%/info-provider.c
+%C%_info_provider_la_LDFLAGS = $(plugin_ldflags) -rpath /nowhere
+%C%_info_provider_la_LIBADD = libweir.la
 %C%_nbd_plugin_la_SOURCES = %D%/nbd-plugin.c %D%/nbd-plugin.h
 %C%_nbd_plugin_la_LDFLAGS = $(plugin_ldflags) -rpath /nowhere
 %C%_nbd_plugin_la_LIBADD = libweir.la

@@ -10,6 +10,7 @@
 man=$(absolute "${srcdir:-$(dirname "$0")/../..}/docs/man/weir.1")
 weir=$(absolute "${WEIR:-tools/weir}")
 without_uring=$(absolute "${WITHOUT_URING:-tests/support/without-uring}")
+provider=$(absolute "${PROVIDER:-tests/programs/.libs/info-provider.so}")
 enter test-weir-info
 nobody=65533
 
@@ -44,6 +45,17 @@ t_it_shows_what_there_is()
 		shows "$name"
 	done
 	shows "^weir $("$weir" --version | cut -d' ' -f2) on Linux "
+}
+
+t_device_of_loaded_provider_is_listed()
+{
+	expect 0 "$weir" info --provider "$provider"
+	shows '^  card0 '
+	expect 0 "$weir" info --json --provider="$provider"
+	shows '"name": "card0"'
+	shows '"kind": "user"'
+	expect 1 "$weir" info --provider /nowhere/card.so
+	expect 2 "$weir" info --provider
 }
 
 t_it_fits_a_screen()
@@ -270,8 +282,11 @@ no_ev=
 grep -q '^  uring  *not usable' out && no_uring='no io_uring here'
 grep -q '^  ev  *not usable' out && no_ev='built without libev'
 
+no_provider=
+[ -r "$provider" ] || no_provider='built without shared objects'
 run t_it_shows_what_there_is
 run t_it_fits_a_screen
+run t_device_of_loaded_provider_is_listed "$no_provider"
 run t_json "$no_json"
 run t_json_says_the_same_as_text "$no_jq"
 run t_json_has_what_the_man_page_names "$no_jq"

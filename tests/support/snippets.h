@@ -5,6 +5,7 @@
  * says which.
  */
 
+#include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -41,6 +42,7 @@
 #include <weir/op.h>
 #include <weir/pipeline.h>
 #include <weir/pool.h>
+#include <weir/provider.h>
 #include <weir/reactor.h>
 #include <weir/route.h>
 #include <weir/segment-event.h>
@@ -102,7 +104,8 @@ static char text[4096];
 
 struct request;
 static struct request *rq;
-#if !defined(SNIPPETS_OF_op) && !defined(SNIPPETS_OF_rdma_channel)
+#if !defined(SNIPPETS_OF_op) && !defined(SNIPPETS_OF_rdma_channel) && \
+	!defined(SNIPPETS_OF_tutorial_card)
 struct request {
 	struct weir_op op;
 	struct weir_job job, read, crc, write;
@@ -214,6 +217,26 @@ static struct weir_mmap *m;
 static struct weir_mmap *theirs;
 static struct weir_sync_remote *done;
 static const void *desc;
+#elif defined(SNIPPETS_OF_provider)
+static struct weir_provider *acme;
+int acme_list(void *, struct weir_provider_list *);
+int acme_open(void *, struct weir_device *, void **);
+void acme_close(void *);
+#elif defined(SNIPPETS_OF_tutorial_card)
+#include "examples/card.h"
+static struct card *card;
+struct request {
+	struct weir_op *op;
+	int64_t res;
+};
+static struct weir_device *dev;
+static struct weir_provider_list *list;
+static struct weir_translation *ret;
+static uint64_t addr, done;
+int card_list(void *, struct weir_provider_list *);
+int card_open(void *, struct weir_device *, void **);
+void card_close(void *);
+void on_event(struct weir_event *, uint64_t, void *);
 #elif defined(SNIPPETS_OF_tutorial_dma)
 static struct weir_job job;
 static struct weir_buf *dst, *src;
