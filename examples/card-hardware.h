@@ -59,10 +59,10 @@ static void execute(struct card *card)
 static void *hardware(void *arg)
 {
 	struct card *card = arg;
-	eventfd_t rung;
+	eventfd_t n;
 
-	while (!eventfd_read(card->doorbell, &rung) && rung <= CARD_QUEUE)
-		while (rung--)
+	while (!eventfd_read(card->doorbell, &n) && n <= CARD_QUEUE)
+		while (n--)
 			execute(card);
 	return NULL;
 }

@@ -767,6 +767,47 @@ static void import_is_reached_in_the_domain_of_its_device(void **state)
 	share_end(s);
 }
 
+static int other_list(void *arg, struct weir_provider_list *list)
+{
+	struct weir_device_caps caps = {
+		.size = sizeof(caps), .name = "unit9",
+		.kind = WEIR_DEVICE_USER, .flags = WEIR_DEVICE_USABLE,
+		.caps = WEIR_DEVICE_CAP_IMPORT,
+	};
+
+	(void)arg;
+	return weir_provider_list_add(list, &caps);
+}
+
+/* The bytes would mean something else to it, or nothing. */
+static void export_is_imported_by_its_own_provider_alone(void **state)
+{
+	struct weir_provider_ops ops = acme_ops;
+	struct sharing *s = share(WEIR_MMAP_PEER_READ);
+	struct weir_provider *other = NULL;
+	struct weir_device *dev = NULL;
+
+	(void)state;
+	ops.name = "acm";
+	ops.list = other_list;
+	ops.engine = NULL;
+	ops.engine_open = NULL;
+	ops.engine_close = NULL;
+	assert_int_equal(weir_provider_register(&other, &ops, &a), 0);
+	assert_int_equal(weir_device_open_name(&dev, "unit9"), 0);
+	assert_null(weir_provider_card(a.p, dev));
+	assert_int_equal(weir_mmap_export_device(s->m, s->dev, NULL, &s->desc),
+			 0);
+	assert_int_equal(weir_mmap_import_device(&s->im, dev, s->desc.bytes,
+						 s->desc.len, NULL),
+			 -EOPNOTSUPP);
+	assert_non_null(strstr(weir_why(), "provider acme"));
+	assert_int_equal(a.imports, 0);
+	assert_int_equal(weir_device_close(dev), 0);
+	assert_int_equal(weir_provider_unregister(other), 0);
+	share_end(s);
+}
+
 static void export_by_device_is_checked_and_authenticated(void **state)
 {
 	static const char key[] = "a key of at least sixteen bytes";
@@ -937,6 +978,7 @@ int main(void)
 		CASE(engine_gets_the_registration_of_each_piece),
 		CASE(import_is_reached_in_the_domain_of_its_device),
 		CASE(export_by_device_is_checked_and_authenticated),
+		CASE(export_is_imported_by_its_own_provider_alone),
 		CASE(limits_of_providers_are_told),
 	};
 
