@@ -296,6 +296,10 @@ static const struct fields {
 	{ "that of RDMA, without a key", { { 0x8010, 0, 24, 24 } }, 0,
 	  -EBADMSG },
 	{ "a short one of RDMA", { { 0x8010, 0, 16, 16 } }, 0, -EBADMSG },
+	{ "that of a device, not critical", { { 4, 0, 40, 40 } }, 0, -EBADMSG },
+	{ "a short one of a device", { { 0x8004, 0, 39, 40 } }, 0, -EBADMSG },
+	{ "that of a device, without a name", { { 0x8004, 0, 40, 40 } }, 0,
+	  -EBADMSG },
 	{ "one that is reserved for RDMA", { { 17, 0, 8, 8 } }, 0, 0 },
 	{ "a critical one of those", { { 0x8011, 0, 8, 8 } }, 0,
 	  -EPROTONOSUPPORT },
@@ -418,6 +422,29 @@ static void memory_by_rdma_has_a_key_and_does_not_wrap(void **state)
 	assert_int_equal(parse_changed(8, 20, DESCRIPTOR_RDMA, 4), -EBADMSG);
 }
 
+/* Number 24 has a name of one byte, and no bytes; 26 has as many as can be. */
+static void memory_by_device_has_a_provider_and_does_not_wrap(void **state)
+{
+	const size_t field = DESCRIPTOR_HEADER + 8;
+	size_t i;
+
+	(void)state;
+	assert_int_equal(parse_changed(24, field, INT64_MAX - 1, 8), 0);
+	assert_int_equal(parse_changed(24, field, INT64_MAX, 8), -EBADMSG);
+	assert_int_equal(parse_changed(24, field, UINT64_MAX, 8), -EBADMSG);
+	assert_int_equal(parse_changed(24, field + 8, 0, 1), -EBADMSG);
+	assert_int_equal(parse_changed(24, field + 8, 'x' | 'y' << 8, 2), 0);
+	for (i = 2; i < DESCRIPTOR_NAME; i++)
+		assert_int_equal(parse_changed(24, field + 8 + i, 'x', 1),
+				 -EBADMSG);
+	assert_int_equal(parse_changed(27, field + 8 + 31, 'x', 1), -EBADMSG);
+	assert_int_equal(parse_changed(26, field + 40 + 255, 7, 1), 0);
+	assert_int_equal(parse_changed(24, 64, 0, 4), -EBADMSG);
+	assert_int_equal(parse_changed(24, 64, DESCRIPTOR_WRITE, 4), -EBADMSG);
+	assert_int_equal(parse_changed(24, 20, DESCRIPTOR_RDMA, 4), -EBADMSG);
+	assert_int_equal(parse_changed(17, 20, DESCRIPTOR_DEVICE, 4), -EBADMSG);
+}
+
 static void memory_of_a_process_does_not_wrap(void **state)
 {
 	const size_t addr = DESCRIPTOR_HEADER + FILES + 8 + 16;
@@ -532,6 +559,7 @@ static void mutations_find_nothing(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(memory_by_device_has_a_provider_and_does_not_wrap),
 		CASE(memory_of_a_process_does_not_wrap),
 		CASE(encoded_descriptor_is_decoded),
 		CASE(the_format_is_what_it_was),
