@@ -326,8 +326,9 @@ static bool is_same_place(const struct weir_domain *a,
 
 	if (operand_is_like(a, b))
 		return true;
-	if (!a->cls->place || !b->cls->place ||
-	    domain_is_user(a) != domain_is_user(b))
+	if (a->place || b->place)
+		return a->place == b->place;
+	if (!a->cls->place || !b->cls->place)
 		return false;
 	pa = a->cls->place(a);
 	pb = b->cls->place(b);

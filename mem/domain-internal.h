@@ -42,7 +42,7 @@ struct domain_class {
 };
 
 struct domain_place {
-	enum { PLACE_PROCESS, PLACE_FILE, PLACE_USER } what;
+	enum { PLACE_PROCESS, PLACE_FILE } what;
 	uint64_t id[2];
 };
 
@@ -52,6 +52,10 @@ struct weir_domain {
 
 	/* The bounds of its addresses: the first, and their number. */
 	uint64_t first, size;
+
+	/* Identifies the address space, as .place() of the class, which goes for
+	 * domains where this is NULL. */
+	const void *place;
 
 	/* 0, or the alignment at which blocks should begin and end; with
 	 * .strict they must. */
@@ -121,7 +125,6 @@ struct domain_user {
 	weir_domain_invalidate_fn *invalidate;
 	weir_domain_cancel_fn *cancel;
 	size_t ctx_size;
-	const void *place;	/* Which address space it is; NULL: its own. */
 };
 
 /* Another process. */

@@ -359,17 +359,7 @@ static int check_opts(const struct weir_domain_opts *opts)
 	return 0;
 }
 
-static struct domain_place place(const struct weir_domain *domain)
-{
-	const void *which = ((const struct domain_user *)domain)->place;
-
-	return (struct domain_place){
-		PLACE_USER,
-		{ which ? (uintptr_t)which : (uintptr_t)domain, which != NULL },
-	};
-}
-
-const struct domain_class domain_class_user = { .place = place };
+const struct domain_class domain_class_user = { .is_memory = false };
 
 /* One allocation: the domain, the context of any type, and the id. */
 
@@ -394,7 +384,7 @@ static struct domain_user *make(const struct weir_domain_opts *opts)
 	user->domain.size = opts->len ? opts->len : UINT64_MAX - opts->addr;
 	user->domain.no_read = opts->flags & WEIR_DOMAIN_WRITE_ONLY;
 	user->domain.no_write = opts->flags & WEIR_DOMAIN_READ_ONLY;
-	user->place = opts->place;
+	user->domain.place = opts->place;
 	user->domain.ctx = opts->ctx;
 	user->ctx_size = ctx_len;
 	if (ctx_len)
