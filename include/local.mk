@@ -23,6 +23,7 @@ weirinclude_HEADERS += \
 	%D%/weir/mmap.h \
 	%D%/weir/op.h \
 	%D%/weir/pipeline.h \
+	%D%/weir/poll-hook.h \
 	%D%/weir/pool.h \
 	%D%/weir/provider.h \
 	%D%/weir/reactor.h \

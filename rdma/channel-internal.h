@@ -10,7 +10,8 @@
 
 #include <weir/rdma/channel.h>
 
-#include "reactor/op-internal.h"
+#include "reactor/group/deferred.h"
+#include "reactor/poll-hook.h"
 #include "reactor/stats/page.h"
 #include "rdma/verbs-fd.h"
 
@@ -28,8 +29,9 @@ struct channel_user {
 };
 
 struct weir_channel {
-	struct verbs_fd vfd;
-	struct weir_poll_hook hook;
+	struct weir_reactor *reactor;
+	struct weir_poll_hook *hook;
+	struct deferred deferred; /* Wakes it to tell of its failure. */
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;
 	struct ibv_wc *wc;
@@ -40,8 +42,9 @@ struct weir_channel {
 	uint32_t unacked;	/* Events. */
 	bool armed;		/* An event has come or will. */
 	bool event_seen;	/* And nothing polled since. */
-	bool slept;		/* In a world: no turn since it was to sleep. */
 	bool delivering;
+	bool closed;
+	uint32_t refs;		/* Freed by the last. */
 	bool told;		/* The failure was reported. */
 	atomic_bool failed;
 	struct channel_user *users;

@@ -7,8 +7,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include <weir/watch.h>
-
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/opts.h"
@@ -57,14 +55,14 @@ void channel_cq_failed(const struct ibv_cq *cq)
 		;
 	if (ch) {
 		atomic_store(&ch->failed, true);
-		verbs_fd_send(&ch->vfd);
+		deferred_send(&ch->deferred);
 	}
 	pthread_mutex_unlock(&channels.lock);
 }
 
 void channel_user_add(struct weir_channel *ch, struct channel_user *user)
 {
-	reactor_check_thread(ch->vfd.source.reactor);
+	reactor_check_thread(ch->reactor);
 	user->next = ch->users;
 	user->pprev = &ch->users;
 	if (user->next)
@@ -159,14 +157,11 @@ static void arm(struct weir_channel *ch)
 	ch->stats.arms++;
 }
 
-static struct weir_channel *channel_of(struct weir_poll_hook *hook)
+static int channel_poll(void *arg)
 {
-	return weir_container_of(hook, struct weir_channel, hook);
-}
+	struct weir_channel *ch = arg;
 
-static bool hook(struct weir_poll_hook *l)
-{
-	return fill(channel_of(l)) || channel_has_to_tell(channel_of(l));
+	return fill(ch) || channel_has_to_tell(ch);
 }
 
 /* The second poll finds completions that came between the first poll and the
@@ -182,25 +177,14 @@ static bool may_not_sleep(struct weir_channel *ch)
 	return ch->head < ch->tail || channel_has_to_tell(ch);
 }
 
-static bool asleep(struct weir_poll_hook *l)
+static int before_sleep(void *arg, int *fd)
 {
-	return may_not_sleep(channel_of(l));
-}
+	struct weir_channel *ch = arg;
 
-/*
- * In a world, called once after each turn of its reactor, as before a sleep:
- * from then on only the event ends the sleep.  Not called while a callback of
- * ours runs a world.
- */
-static bool peek(struct verbs_fd *vfd)
-{
-	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
-						    vfd);
-
-	if (ch->delivering || ch->slept)
-		return false;
-	ch->slept = true;
-	return may_not_sleep(ch);
+	if (may_not_sleep(ch))
+		return 1;
+	*fd = ch->armed ? ch->comp->fd : -1; /* Not armed: it has failed. */
+	return 0;
 }
 
 /* Left over where some was forgotten: to the front, where there is capacity. */
@@ -212,8 +196,9 @@ static void move_up(struct weir_channel *ch)
 	ch->head = 0;
 }
 
-static unsigned int tell(struct weir_channel *ch)
+static unsigned int tell(struct weir_channel *ch, uint32_t max)
 {
+	uint32_t batch = ch->batch < max ? ch->batch : max;
 	unsigned int i, n = 0;
 	struct weir_wr *wr;
 	struct ibv_wc *wc;
@@ -221,7 +206,7 @@ static unsigned int tell(struct weir_channel *ch)
 	if (ch->head)
 		move_up(ch);
 	ch->delivering = true;
-	for (i = 0; i < ch->batch && ch->head < ch->tail; i++) {
+	for (i = 0; i < batch && ch->head < ch->tail; i++) {
 		wc = &ch->wc[ch->head++];
 		wr = (struct weir_wr *)(uintptr_t)wc->wr_id;
 		if (!wr)
@@ -229,7 +214,7 @@ static unsigned int tell(struct weir_channel *ch)
 		ch->stats.completions++;
 		n++;
 		wr->fn(wr, wc);
-		if (ch->vfd.closed)
+		if (ch->closed)
 			break;
 	}
 	ch->delivering = false;
@@ -238,25 +223,27 @@ static unsigned int tell(struct weir_channel *ch)
 	return n;
 }
 
-static unsigned int deliver(struct weir_poll_hook *l)
+/* The last reference: nothing of @ch is on the stack any more. */
+static void channel_put(struct weir_channel *ch)
 {
-	struct weir_channel *ch = channel_of(l);
-	unsigned int n;
-
-	ch->slept = false;
-	if (!fill(ch))
-		return channel_tell_failure(ch);
-	verbs_fd_get(&ch->vfd);
-	n = tell(ch);
-	verbs_fd_put(&ch->vfd);
-	return n;
+	if (--ch->refs)
+		return;
+	free(ch->wc);
+	free(ch);
 }
 
-static const struct weir_poll_hook_class hook_class = {
-	.hook = hook,
-	.deliver = deliver,
-	.asleep = asleep,
-};
+static int deliver(void *arg, uint32_t max)
+{
+	struct weir_channel *ch = arg;
+	unsigned int n;
+
+	if (!fill(ch))
+		return (int)channel_tell_failure(ch);
+	ch->refs++;
+	n = tell(ch, max);
+	channel_put(ch);
+	return (int)n;
+}
 
 static void ack(struct weir_channel *ch)
 {
@@ -266,31 +253,38 @@ static void ack(struct weir_channel *ch)
 }
 
 /* Armed once at a time, so there are few. */
-static void ready(struct verbs_fd *vfd, int err)
+static void after_sleep(void *arg, int readable)
 {
-	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
-						    vfd);
+	struct weir_channel *ch = arg;
 	struct ibv_cq *cq;
-	void *arg;
+	void *cq_arg;
 
-	while (!err && !ibv_get_cq_event(ch->comp, &cq, &arg)) {
+	if (!readable)
+		return;
+	while (!ibv_get_cq_event(ch->comp, &cq, &cq_arg)) {
 		ch->stats.events++;
 		ch->armed = false;
 		ch->event_seen = true;
 		if (++ch->unacked == ACK_EVERY)
 			ack(ch);
 	}
-	if (err || (errno != EAGAIN && errno != EINTR))
+	if (errno != EAGAIN && errno != EINTR)
 		atomic_store(&ch->failed, true);
 }
 
-static void release(struct verbs_fd *vfd)
-{
-	struct weir_channel *ch = weir_container_of(vfd, struct weir_channel,
-						    vfd);
+static const struct weir_poll_hook_ops hook_ops = {
+	.size = sizeof(hook_ops),
+	.name = "channel",
+	.poll = channel_poll,
+	.deliver = deliver,
+	.before_sleep = before_sleep,
+	.after_sleep = after_sleep,
+};
 
-	free(ch->wc);
-	free(ch);
+/* The channel has failed on another thread: what tells of it polls. */
+static void woken(struct deferred *deferred)
+{
+	(void)deferred;
 }
 
 static int check_opts(struct ibv_context *ctx,
@@ -365,13 +359,15 @@ static int open_all(struct weir_channel *ch, struct weir_reactor *r,
 		err = make_capacity(ch, opts);
 	if (err)
 		return err;
+	if (verbs_fd_nonblock(ch->comp->fd))
+		return why(-ENOMEM, "weir_channel_create: its descriptor "
+			   "cannot be made non-blocking");
 	ch->fn = opts->failed;
 	ch->arg = opts->arg;
-	ch->vfd.ready = ready;
-	ch->vfd.peek = peek;
-	ch->vfd.release = release;
-	return verbs_fd_init(&ch->vfd, r, "weir_channel", ch->comp->fd,
-			     WEIR_READABLE | WEIR_EDGE);
+	ch->reactor = r;
+	ch->refs = 1;
+	deferred_init(&ch->deferred, r, woken);
+	return poll_hook_create(&ch->hook, r, &hook_ops, ch, "weir_channel");
 }
 
 static void undo(struct weir_channel *ch)
@@ -442,11 +438,9 @@ int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
 		undo(ch);
 		return err;
 	}
-	hook_begin(r, &ch->hook, &hook_class);
 	stats_item_add(r, &ch->item, &stats_kind, publish, 0,
 		       ibv_get_device_name(ctx->device));
 	channel_list_add(ch);
-	reactor_touch(r);
 	*ret = ch;
 	return 0;
 }
@@ -458,7 +452,7 @@ struct ibv_cq *weir_channel_cq(const struct weir_channel *ch)
 
 int weir_channel_reserve(struct weir_channel *ch, uint32_t n)
 {
-	reactor_check_thread(ch->vfd.source.reactor);
+	reactor_check_thread(ch->reactor);
 	if (atomic_load(&ch->failed))
 		return why(-EIO, "weir_channel_reserve: the channel has "
 			   "failed; destroy it, and make another");
@@ -516,7 +510,7 @@ int channel_reserve(struct weir_channel *ch, uint32_t n)
 {
 	uint32_t left = ch->stats.capacity - ch->stats.reserved;
 
-	reactor_check_thread(ch->vfd.source.reactor);
+	reactor_check_thread(ch->reactor);
 	if (n > left && n < CAPACITY_MAX &&
 	    ch->stats.reserved < CAPACITY_MAX - n && !atomic_load(&ch->failed))
 		grow(ch, ch->stats.reserved + n);
@@ -525,7 +519,7 @@ int channel_reserve(struct weir_channel *ch, uint32_t n)
 
 void weir_channel_release(struct weir_channel *ch, uint32_t n)
 {
-	reactor_check_thread(ch->vfd.source.reactor);
+	reactor_check_thread(ch->reactor);
 	check(n <= ch->stats.reserved);
 	ch->stats.reserved -= n;
 }
@@ -534,7 +528,7 @@ void weir_channel_forget(struct weir_channel *ch, uint32_t qp_num)
 {
 	uint32_t i;
 
-	reactor_check_thread(ch->vfd.source.reactor);
+	reactor_check_thread(ch->reactor);
 	if (!ch->delivering)
 		move_up(ch);
 	while (ch->tail < ch->wc_max && poll_cq(ch, ch->wc_max - ch->tail))
@@ -542,7 +536,7 @@ void weir_channel_forget(struct weir_channel *ch, uint32_t qp_num)
 	for (i = ch->head; i < ch->tail; i++)
 		if (ch->wc[i].qp_num == qp_num)
 			ch->wc[i].wr_id = 0;
-	reactor_touch(ch->vfd.source.reactor);
+	reactor_touch(ch->reactor);
 }
 
 int weir_channel_stats(const struct weir_channel *ch,
@@ -576,7 +570,7 @@ int weir_channel_destroy(struct weir_channel *ch)
 
 	if (!ch)
 		return 0;
-	reactor_check_thread(ch->vfd.source.reactor);
+	reactor_check_thread(ch->reactor);
 	if (ch->stats.reserved)
 		return why(-EBUSY, "weir_channel_destroy: capacity for %u "
 			   "completions is reserved", ch->stats.reserved);
@@ -585,8 +579,10 @@ int weir_channel_destroy(struct weir_channel *ch)
 		return err;
 	comp = ch->comp;
 	stats_item_del(&ch->item);
-	hook_end(ch->vfd.source.reactor, &ch->hook);
-	verbs_fd_close(&ch->vfd);
+	ch->closed = true;
+	weir_poll_hook_destroy(ch->hook);
+	deferred_finish(&ch->deferred);
 	ibv_destroy_comp_channel(comp);
+	channel_put(ch);
 	return 0;
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 
-#include "base/fault.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
 #include "rdma/verbs-fd.h"
@@ -36,22 +33,13 @@ static void observe(struct observer *observer)
 		weir_container_of(observer, struct verbs_fd, observer);
 	struct pollfd pfd = { .fd = vfd->source.fd, .events = POLLIN };
 
-	if ((vfd->peek && vfd->peek(vfd)) || poll(&pfd, 1, 0) > 0)
+	if (poll(&pfd, 1, 0) > 0)
 		deferred_send(&vfd->deferred);
 }
 
 static void source_gone(struct source *s)
 {
 	verbs_fd_put(weir_container_of(s, struct verbs_fd, source));
-}
-
-static int set_nonblock(int fd)
-{
-	int flags = fault("fcntl") ? -1 : fcntl(fd, F_GETFL);
-
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
-		return -ENOMEM;
-	return 0;
 }
 
 static int watch(struct verbs_fd *vfd)
@@ -69,7 +57,7 @@ int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 		  const char *what, int fd, uint32_t events)
 {
 	void (*release)(struct verbs_fd *) = vfd->release;
-	int err = set_nonblock(fd);
+	int err = verbs_fd_nonblock(fd);
 
 	if (err)
 		return why(err, "%s_create: its descriptor cannot be made "

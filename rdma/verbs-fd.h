@@ -20,6 +20,10 @@
  * called it.
  */
 
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/fault.h"
 #include "reactor/group/deferred.h"
 #include "reactor/source.h"
 
@@ -37,20 +41,25 @@ struct verbs_fd {
 	 */
 	void (*ready)(struct verbs_fd *vfd, int err);
 
-	/* In a simulated world: whether something is there that readability
-	 * does not tell.  NULL: there is no such thing. */
-	bool (*peek)(struct verbs_fd *vfd);
-
 	/* Free the memory. */
 	void (*release)(struct verbs_fd *vfd);
 };
 
 /*
- * Make @fd non-blocking, and watch it.  The caller has set .ready, .peek and
- * .release.  After a failure nothing has to be released.
+ * Make @fd non-blocking, and watch it.  The caller has set .ready and .release.  After a failure nothing has to be released.
  */
 int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 		  const char *what, int fd, uint32_t events);
+
+/* Make @fd non-blocking: 0 or -ENOMEM. */
+static inline int verbs_fd_nonblock(int fd)
+{
+	int flags = fault("fcntl") ? -1 : fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+		return -ENOMEM;
+	return 0;
+}
 
 /* Any thread that holds what verbs_fd_close() comes after. */
 void verbs_fd_send(struct verbs_fd *vfd);

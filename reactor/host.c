@@ -91,20 +91,31 @@ static void arm_timer(struct weir_reactor *r, uint64_t next_ns)
 	timerfd_settime(r->host.timer, TFD_TIMER_ABSTIME, &its, NULL);
 }
 
+/* The watches of hooks are armed after the flush of the turn, and the host's
+ * loop does not come back for them. */
+static bool hooks_are_ready(struct weir_reactor *r)
+{
+	if (likely(!r->hooks_armed))
+		return false;
+	r->hooks_armed = false;
+	return r->backend->flush(r) < 0 || r->backend->ready(r);
+}
+
 void host_turn_ends(struct weir_reactor *r, bool more, uint64_t next_ns)
 {
-	uint64_t now = reactor_now_fresh(r);
+	uint64_t now = reactor_now_fresh(r), hooks;
 
 	reactor_check_thread(r);
 	if (unlikely(r->page))
 		next_ns = stats_before_sleep(r, now, next_ns);
-	if (next_ns <= now)
+	host_has_it(r, now);
+	hooks = hooks_asleep(r);
+	if (hooks < next_ns)
+		next_ns = hooks;
+	if (next_ns <= now || hooks_are_ready(r))
 		more = true;
 	else
 		arm_timer(r, next_ns);
-	host_has_it(r, now);
-	if (hooks_asleep(r))
-		more = true;
 	if (more || mailbox_has(&r->mailbox) || reactor_requested(r))
 		host_kick(r);
 }

@@ -20,6 +20,7 @@ libcore_la_SOURCES += \
 	%D%/group/spsc.c \
 	%D%/group/spsc.h \
 	%D%/poll-hook.c \
+	%D%/poll-hook.h \
 	%D%/group/mailbox.c \
 	%D%/group/mailbox.h \
 	%D%/object.c \

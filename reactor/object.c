@@ -40,5 +40,6 @@ void host_kick(struct weir_reactor *r)
 	if (r->host.kicked)
 		return;
 	r->host.kicked = true;
-	eventfd_write(r->host.event, 1);
+	if (likely(r->host.epoll >= 0))
+		eventfd_write(r->host.event, 1);
 }

@@ -85,32 +85,39 @@ struct weir_op_class {
 };
 
 /*
- * The functions of a poll hook, which a reactor polls from hook_begin() to
- * hook_end(), on its thread.
+ * The functions of a node in a reactor's list of poll hooks, which are called
+ * from hook_begin() to hook_end(), on its thread.  A hook of <weir/poll-hook.h>
+ * is a node whose class calls the user's functions; an operation that must not
+ * allocate embeds a node of its own.
  */
-struct weir_poll_hook_class {
+struct weir_hook_class {
 	/*
 	 * Poll.  Called often while the reactor spins, and in each turn if
 	 * there is no .deliver().  Returns whether .deliver() has something to
 	 * do, or an operation was completed; operations returned by op_return()
-	 * or by a deferred call need not be reported.  Calls no callback.
+	 * or by a deferred call need not be reported.  Calls no callback of the
+	 * library's.
 	 */
-	bool (*hook)(struct weir_poll_hook *hook);
-
-	/* In each turn: run the callbacks that are due, a bounded number.
-	 * Returns how many.  NULL: there are none. */
-	unsigned int (*deliver)(struct weir_poll_hook *hook);
+	bool (*poll)(struct weir_hook_node *node);
 
 	/*
-	 * The reactor is about to sleep: arrange for a wake-up.  Returns
-	 * whether there is something to deliver now, so that it must not.  May
-	 * come several times in a row.
+	 * In each turn: poll, and run at most @max callbacks that are due.
+	 * Returns how many, or 1 if there was something else to do.  NULL:
+	 * there are none.
 	 */
-	bool (*asleep)(struct weir_poll_hook *hook);
+	unsigned int (*deliver)(struct weir_hook_node *node, unsigned int max);
 
-	/* The reactor is awake again: no other thread needs to watch.  NULL:
-	 * ignored. */
-	void (*awake)(struct weir_poll_hook *hook);
+	/*
+	 * The reactor is about to sleep: arrange for a wake-up.  Returns when
+	 * the reactor must poll again at the latest: 0 if now, so that it must
+	 * not sleep, WEIR_FOREVER if it need not.  May be called several times
+	 * in a row.
+	 */
+	uint64_t (*asleep)(struct weir_hook_node *node);
+
+	/* The reactor is awake again: no other thread needs to watch.  Calls no
+	 * function of the user's.  NULL: ignored. */
+	void (*awake)(struct weir_hook_node *node);
 };
 
 /* What programs were compiled with. */
@@ -141,17 +148,15 @@ void op_repeat_cancel(struct weir_op *op);
 void op_return(struct weir_op *op);
 
 /*
- * Have @r look at @look, which is embedded in what it is about, by @cls.  Each
+ * Have @r poll @node, which is embedded in what it is about, by @cls.  Each
  * costs every turn, and all of a spin: where it need not be, only if there is
- * capacity.  To end what is not looked at is no error; .look() and .deliver()
- * may.
+ * capacity.  To end what is not polled is no error; the functions of any node
+ * may end it.
  */
 bool hook_has_capacity(const struct weir_reactor *r);
-void hook_begin(struct weir_reactor *r, struct weir_poll_hook *hook,
-		const struct weir_poll_hook_class *cls)
-	PROVIDER_API(hook_begin);
-void hook_end(struct weir_reactor *r, struct weir_poll_hook *hook)
-	PROVIDER_API(hook_end);
+void hook_begin(struct weir_reactor *r, struct weir_hook_node *node,
+		const struct weir_hook_class *cls);
+void hook_end(struct weir_reactor *r, struct weir_hook_node *node);
 
 /* Start @op, which ends at @when_ns: weir_sleep_until() that is not refused. */
 void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns);

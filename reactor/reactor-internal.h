@@ -11,7 +11,7 @@
  *	turn.c       the order of a turn, run, stop and drain
  *	wait.c       spin, sleep, and the account of time
  *	host.c       the one descriptor for foreign loops
- *	poll-hook.c  what is polled in memory
+ *	poll-hook.c  what is polled, and armed before a sleep
  *	worker.c     threads for what blocks
  *	wheel.c      the timer wheel;  timer.c  timers
  *	file.c       file operations;  socket.c  socket operations;  splice.c
@@ -61,11 +61,10 @@ struct reactor_obj {
 };
 
 #define HOOKS_MAX 16 /* At this limit optional ones are refused. */
-#define HOOKS_AT_ONCE 64 /* With callbacks, in a turn; the rest later. */
 
 /* Poll hooks, and the one to continue with; NULL: the first. */
 struct hook_list {
-	struct weir_poll_hook *first, *at;
+	struct weir_hook_node *first, *at;
 	uint32_t n;
 };
 
@@ -155,6 +154,10 @@ struct weir_reactor {
 	uint32_t n_hooks;
 	struct hook_list plain_hooks; /* Without callbacks: HOOKS_MAX. */
 	struct hook_list hooks; /* With: any number. */
+	struct weir_hook_node *hook_next; /* While all are asked. */
+	uint64_t hooks_at_ns;	/* Asked: when they must be polled. */
+	bool hooks_asked;	/* Before a sleep that has not ended. */
+	bool hooks_armed;	/* A watch of theirs was not pushed out yet. */
 
 	struct wait wait;
 	struct group_core *core;	/* NULL: it is in no group. */
@@ -224,7 +227,8 @@ int op_admit_timely(struct weir_reactor *r, struct weir_op *op)
 void op_deadline_begin(struct weir_reactor *r, struct weir_op *op)
 	PROVIDER_API(op_deadline_begin);
 
-/* turn.c: when a turn would find something: 0 is now, WEIR_FOREVER never. */
+/* turn.c: when a turn would find something: 0 is now, WEIR_FOREVER never.  For
+ * whoever makes the turns of @r, which sleeps until then: asks its hooks. */
 uint64_t reactor_next_turn(struct weir_reactor *r)
 	PROVIDER_API(reactor_next_turn);
 
@@ -318,16 +322,23 @@ unsigned int pollers_run(struct weir_reactor *r);
 uint64_t pollers_next(struct weir_reactor *r);
 
 /*
- * poll-hook.c: poll (in a turn only the hooks that deliver in it); deliver,
+ * poll-hook.c: poll (in a turn only the hooks without callbacks); deliver,
  * which runs callbacks; the reactor goes to sleep; it is awake again.  The
- * first and the third return whether there is something to deliver, the second
- * how much was. Of the hooks with callbacks a turn, or a poll of a spinning
- * reactor, takes HOOKS_AT_ONCE, and the next continues after them.
+ * first returns whether there is work for a turn, the second how much was done,
+ * the third when there is: 0 is now, WEIR_FOREVER never.  Of the hooks with
+ * callbacks a turn, or a poll of a spinning reactor, takes at most
+ * WEIR_POLL_HOOKS_AT_ONCE, and the next continues after them.
  */
 bool hooks_run(struct weir_reactor *r, bool spinning);
 unsigned int hooks_deliver(struct weir_reactor *r);
-bool hooks_asleep(struct weir_reactor *r);
+uint64_t hooks_asleep(struct weir_reactor *r);
 void hooks_awake(struct weir_reactor *r);
+
+/* Whether a hook wants a turn of a reactor that sleeps. */
+static inline bool reactor_hooks_due(const struct weir_reactor *r)
+{
+	return unlikely(r->n_hooks) && r->hooks_asked && !r->hooks_at_ns;
+}
 
 /*
  * For a reactor of a group; group/core.c, group/load.c.  core_poll(): the

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <weir/watch.h>
@@ -89,6 +90,36 @@ int64_t source_set_take(struct source *s)
 	return io_poll_events(p.revents, s->events);
 }
 
+/* A character device may have no poll: only epoll_ctl(2) tells. */
+static bool device_has_poll(int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int epoll = fault("epoll_create") ? -1 : epoll_create1(EPOLL_CLOEXEC);
+	bool ret;
+
+	if (epoll < 0)
+		return true; /* Not known; the backend detects it. */
+	ret = !epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) || errno != EPERM;
+	close(epoll);
+	return ret;
+}
+
+int source_check_fd(struct weir_reactor *r, int fd, const char *call)
+{
+	struct stat st;
+
+	if (r->backend->check_fd)
+		return r->backend->check_fd(r, SOURCE_WATCH, fd, call);
+	if (fstat(fd, &st))
+		return why(-errno, "%s: descriptor %d is not open", call, fd);
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ||
+	    S_ISBLK(st.st_mode) ||
+	    (S_ISCHR(st.st_mode) && !device_has_poll(fd)))
+		return why(-EPERM, "%s: descriptor %d is always ready (a file, "
+			   "say); read it with weir_read()", call, fd);
+	return 0;
+}
+
 int source_arm(struct source *s)
 {
 	struct weir_reactor *r = s->reactor;
@@ -115,7 +146,8 @@ void source_disarm(struct source *s)
 void source_destroy(struct source *s)
 {
 	source_disarm(s);
-	reactor_detach(&s->obj);
+	if (s->obj.pprev)
+		reactor_detach(&s->obj);
 	if (!s->engaged) {
 		s->release(s);
 		return;

@@ -74,10 +74,14 @@ int source_init(struct source *s, struct weir_reactor *r, const char *what,
 /* The reactor was set running again; as reactor_obj.start. */
 void source_start(struct reactor_obj *obj);
 
+/* Whether @fd can be watched: 0 or a negative errno; a message of @call. */
+int source_check_fd(struct weir_reactor *r, int fd, const char *call);
+
 int source_arm(struct source *s) PROVIDER_API(source_arm);
 void source_disarm(struct source *s) PROVIDER_API(source_disarm);
 
-/* Disarm, detach and release, now or when the backend has no request of it. */
+/* Disarm, detach if it is attached, and release, now or when the backend has no
+ * request of it. */
 void source_destroy(struct source *s) PROVIDER_API(source_destroy);
 
 /*

@@ -147,8 +147,21 @@ static uint64_t next_due(struct weir_reactor *r)
 
 uint64_t reactor_next_turn(struct weir_reactor *r)
 {
+	bool in_turn;
+	uint64_t next;
+
 	reactor_check_thread(r);
-	return more_is_due(r) ? 0 : next_due(r);
+	if (more_is_due(r))
+		return 0;
+	next = next_due(r);
+	if (likely(!r->n_hooks) || r->state == WEIR_REACTOR_STOPPED)
+		return next;
+	if (!r->hooks_asked) {
+		in_turn = reactor_enter(r);
+		hooks_asleep(r);
+		reactor_exit(r, in_turn);
+	}
+	return r->hooks_at_ns < next ? r->hooks_at_ns : next;
 }
 
 static uint64_t time_after(struct weir_reactor *r, uint64_t ns)

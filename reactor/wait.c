@@ -214,17 +214,19 @@ static bool spin(struct weir_reactor *r, uint64_t end, uint64_t *now)
 /* The order matters: first publish .asleep, then check for work once more. */
 static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 {
-	uint64_t timeout;
-	bool due = false;
+	uint64_t timeout, hooks;
 	int err = 0;
 
 	if (unlikely(r->page))
 		until = stats_before_sleep(r, now, until);
 	timeout = until == WEIR_FOREVER ? WEIR_FOREVER : until - now;
 	atomic_store(&r->mailbox.asleep, true);
-	if (unlikely(r->n_hooks))
-		due = hooks_asleep(r);
-	if (!due && !mailbox_has(&r->mailbox) && !reactor_requested(r)) {
+	if (unlikely(r->n_hooks)) {
+		hooks = hooks_asleep(r);
+		if (hooks < until)
+			timeout = hooks > now ? hooks - now : 0;
+	}
+	if (timeout && !mailbox_has(&r->mailbox) && !reactor_requested(r)) {
 		err = r->backend->wait(r, timeout);
 		r->stats.sleeps++;
 	}

@@ -5,12 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
 #include "reactor/source.h"
@@ -41,38 +37,6 @@ static void release(struct source *s)
 	free(weir_container_of(s, struct weir_watch, source));
 }
 
-/* A character device may have no poll: only epoll_ctl(2) tells. */
-static bool device_has_poll(int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN };
-	int epoll = fault("epoll_create") ? -1 : epoll_create1(EPOLL_CLOEXEC);
-	bool ret;
-
-	if (epoll < 0)
-		return true; /* Not known; the backend detects it. */
-	ret = !epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) || errno != EPERM;
-	close(epoll);
-	return ret;
-}
-
-static int check_fd(struct weir_reactor *r, int fd)
-{
-	struct stat st;
-
-	if (r->backend->check_fd)
-		return r->backend->check_fd(r, SOURCE_WATCH, fd,
-					    "weir_watch_create");
-	if (fstat(fd, &st))
-		return why(-errno, "weir_watch_create: descriptor %d is not "
-			   "open", fd);
-	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ||
-	    S_ISBLK(st.st_mode) ||
-	    (S_ISCHR(st.st_mode) && !device_has_poll(fd)))
-		return why(-EPERM, "weir_watch_create: descriptor %d is always "
-			   "ready (a file, say); read it with weir_read()", fd);
-	return 0;
-}
-
 int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r, int fd,
 		      uint32_t events, weir_watch_fn *fn, void *arg)
 {
@@ -82,7 +46,7 @@ int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r, int fd,
 	if (!fn || events & ~ASKED)
 		return why(-EINVAL, "weir_watch_create: no callback, or unknown "
 			   "events %#x", events);
-	err = check_fd(r, fd);
+	err = source_check_fd(r, fd, "weir_watch_create");
 	if (err)
 		return err;
 	w = mem_calloc(1, sizeof(*w));

@@ -235,7 +235,7 @@ static int sim_wait(struct weir_reactor *r, uint64_t timeout_ns)
 		until = sim->now_ns + timeout_ns;
 	sim_happened(sim);
 	while (!sim_ready(r) && !mailbox_has(&r->mailbox) &&
-	       !reactor_requested(r)) {
+	       !reactor_requested(r) && !reactor_hooks_due(r)) {
 		if (sim_step(sim, until))
 			continue;
 		if (timeout_ns == WEIR_FOREVER)

@@ -265,14 +265,14 @@ static const struct weir_op_class wait_class = {
 	.returned = wait_returned,
 };
 
-static struct weir_op *op_of(struct weir_poll_hook *hook)
+static struct weir_op *op_of(struct weir_hook_node *node)
 {
-	return weir_container_of(hook, struct weir_op, u.hooked.hook);
+	return weir_container_of(node, struct weir_op, u.hooked.hook);
 }
 
-static bool wait_asleep(struct weir_poll_hook *hook)
+static uint64_t wait_asleep(struct weir_hook_node *node)
 {
-	struct weir_op *op = op_of(hook);
+	struct weir_op *op = op_of(node);
 	struct weir_sync *sync = sync_of(op);
 	bool kick;
 
@@ -282,12 +282,12 @@ static bool wait_asleep(struct weir_poll_hook *hook)
 	pthread_mutex_unlock(&sync->lock);
 	if (kick)
 		sync_watch_kick(sync);
-	return false;
+	return WEIR_FOREVER;
 }
 
-static void wait_awake(struct weir_poll_hook *hook)
+static void wait_awake(struct weir_hook_node *node)
 {
-	struct weir_op *op = op_of(hook);
+	struct weir_op *op = op_of(node);
 	struct weir_sync *sync = sync_of(op);
 
 	pthread_mutex_lock(&sync->lock);
@@ -325,9 +325,9 @@ static bool serve_here(struct weir_sync *sync, struct weir_op *op, int res)
  * it leaves the wait to the watcher, as it does before it sleeps.  If the
  * result is already being returned, the poll finds nothing.
  */
-static bool wait_poll(struct weir_poll_hook *hook)
+static bool wait_poll(struct weir_hook_node *node)
 {
-	struct weir_op *op = op_of(hook);
+	struct weir_op *op = op_of(node);
 	struct weir_sync *sync = sync_of(op);
 	struct sync_cond cond = cond_of(op);
 	int res = sync_check(sync, &cond);
@@ -335,14 +335,14 @@ static bool wait_poll(struct weir_poll_hook *hook)
 	if (res)
 		return serve_here(sync, op, res);
 	if (++op->u.hooked.words[4] == POLLS_IN_VAIN) {
-		hook_end(op->reactor, hook);
-		wait_asleep(hook);
+		hook_end(op->reactor, node);
+		wait_asleep(node);
 	}
 	return false;
 }
 
-static const struct weir_poll_hook_class hook_class = {
-	.hook = wait_poll,
+static const struct weir_hook_class hook_class = {
+	.poll = wait_poll,
 	.asleep = wait_asleep,
 	.awake = wait_awake,
 };

@@ -88,11 +88,11 @@ struct weir_timer_node {
 	void (*fire)(struct weir_timer_node *node);
 };
 
-/* A poll hook, which a reactor polls while it is awake.  Private. */
-struct weir_poll_hook {
-	const struct weir_poll_hook_class *cls;
-	struct weir_poll_hook *next;
-	struct weir_poll_hook **pprev; /* NULL: not in the list. */
+/* A node of a reactor's list of poll hooks.  Private. */
+struct weir_hook_node {
+	const struct weir_hook_class *cls;
+	struct weir_hook_node *next;
+	struct weir_hook_node **pprev; /* NULL: not in the list. */
 };
 
 /*
@@ -139,7 +139,7 @@ struct weir_op {
 		} io;
 		struct weir_timer_node timer;
 		struct {
-			struct weir_poll_hook hook;
+			struct weir_hook_node hook;
 			uint64_t words[5];
 		} hooked; /* Its reactor polls for its end. */
 		struct {

@@ -4,7 +4,7 @@
 
 #include "tests/support/channel-fixture.h"
 
-#include "reactor/reactor-internal.h"
+#include <weir/poll-hook.h>
 
 #define CROWD 150
 #define EACH 20
@@ -61,7 +61,7 @@ static void channel_does_not_wait_for_the_other_channels(void **state)
 	for (i = 0; i < 40; i++) {
 		before = told(c);
 		assert_true(weir_reactor_turn(r, 0) >= 0);
-		assert_in_range(told(c) - before, 1, HOOKS_AT_ONCE);
+		assert_in_range(told(c) - before, 1, WEIR_POLL_HOOKS_AT_ONCE);
 	}
 	for (i = 0; i < CROWD; i++) {
 		calls = c->item[i][0].calls;

@@ -406,6 +406,20 @@ RETURNS(weir_signal_create, ESHUTDOWN)
 				  ignore_signal, NULL);
 }
 
+RETURNS(weir_poll_hook_create, ENOMEM)
+{
+	const struct weir_poll_hook_ops ops = {
+		.size = sizeof(ops),
+		.poll = ignore_hook_poll,
+		.before_sleep = ignore_before_sleep,
+	};
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_poll_hook *hook = NULL;
+
+	no_memory();
+	return plenty(weir_poll_hook_create(&hook, r, &ops, NULL));
+}
+
 RETURNS(weir_poller_create, ENOMEM)
 {
 	struct weir_reactor *r = start_reactor(state);

@@ -33,6 +33,7 @@ struct play {
 	struct weir_event *event;
 	struct weir_signal *signal;
 	struct weir_poller *poller;
+	struct weir_poll_hook *hook;
 	struct weir_timer *timer;
 };
 
@@ -53,6 +54,12 @@ static void made(const char *what, int err, const void *obj)
 		made(#call, made_, obj); \
 	} while (0)
 
+static const struct weir_poll_hook_ops hook_ops = {
+	.size = sizeof(hook_ops),
+	.poll = ignore_hook_poll,
+	.before_sleep = ignore_before_sleep,
+};
+
 static void make_sources(struct play *p)
 {
 	struct stage *s = &p->stage;
@@ -72,6 +79,8 @@ static void make_sources(struct play *p)
 	     p->signal);
 	MADE(weir_poller_create(&p->poller, p->r, WEIR_SEC, ignore_poll, p),
 	     p->poller);
+	MADE(weir_poll_hook_create(&p->hook, p->r, &hook_ops, &s->pipe[0]),
+	     p->hook);
 	if (p->timer)
 		weir_timer_start(p->timer, 1, 0);
 	if (p->event)
@@ -87,6 +96,7 @@ static void destroy_sources(struct play *p)
 	weir_event_destroy(p->event);
 	weir_signal_destroy(p->signal);
 	weir_poller_destroy(p->poller);
+	weir_poll_hook_destroy(p->hook);
 }
 
 static void start_all(struct play *p)

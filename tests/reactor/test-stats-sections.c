@@ -5,6 +5,7 @@
  * connections have on the page of statistics is what their own calls tell.
  */
 
+#include "tests/support/ignore.h"
 #include "tests/support/job-fixture.h"
 #include "tests/support/stats-fixture.h"
 
@@ -12,6 +13,7 @@
 #include <weir/conn.h>
 #include <weir/engine.h>
 #include <weir/inventory.h>
+#include <weir/poll-hook.h>
 #include <weir/pool.h>
 #include <weir/shared-pool.h>
 
@@ -121,6 +123,37 @@ static void page_has_inventories(void **state)
 	publish_no_more(state);
 }
 
+static void page_has_poll_hooks(void **state)
+{
+	const struct weir_poll_hook_ops ops = {
+		.size = sizeof(ops),
+		.name = "card",
+		.poll = ignore_hook_poll,
+		.before_sleep = ignore_before_sleep,
+	};
+	struct weir_poll_hook_stats st = { .size = sizeof(st) };
+	struct weir_poll_hook *hook;
+	struct weir_reactor *r;
+	struct weir_stats *s;
+	int bad = 1000;
+
+	publish_here(state);
+	r = start_reactor(state);
+	assert_int_equal(weir_poll_hook_create(&hook, r, &ops, &bad), 0);
+	assert_true(weir_reactor_turn(r, WEIR_MSEC) >= 0);
+	s = read_all(r);
+	assert_int_equal(weir_poll_hook_stats(hook, &st), 0);
+	assert_true(st.polls > 0 && st.failures > 0);
+	assert_words(s, "poll_hook", "card", &st.polls,
+		     offsetof(struct weir_poll_hook_stats, error) -
+		     offsetof(struct weir_poll_hook_stats, polls));
+	weir_poll_hook_destroy(hook);
+	assert_int_equal(weir_stats_read(s), 0);
+	assert_int_equal(find_section(s, "poll_hook", "card"), -1);
+	weir_stats_close(s);
+	publish_no_more(state);
+}
+
 static void assert_engines(const struct weir_stats *s,
 			   const struct weir_dma *dma)
 {
@@ -219,6 +252,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(page_has_pools_and_shared_pools),
 		CASE(page_has_inventories),
+		CASE(page_has_poll_hooks),
 		CASE(page_has_dma_contexts_and_their_engines),
 #ifdef HAVE_VERBS
 		CASE(page_has_channels_and_connections),

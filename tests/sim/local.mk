@@ -4,7 +4,8 @@ public_tests += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-crash \
 	%D%/test-sim-errors %D%/test-sim-file \
 	%D%/test-sim-file-job %D%/test-sim-file-linux %D%/test-sim-job \
 	%D%/test-sim-memory %D%/test-sim-name %D%/test-sim-net \
-	%D%/test-sim-order %D%/test-sim-own %D%/test-sim-pipeline %D%/test-sim-pool \
+	%D%/test-sim-order %D%/test-sim-own %D%/test-sim-pipeline \
+	%D%/test-sim-poll-hook %D%/test-sim-pool \
 	%D%/test-sim-shared %D%/test-sim-socket %D%/test-sim-wire
 test_scripts += %D%/test-weir-sim-mutation.sh %D%/test-weir-sim-verbs.sh \
 	%D%/test-weir-sim.sh
@@ -19,5 +20,6 @@ without_threads += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-crash \
 	%D%/test-sim-errors %D%/test-sim-file \
 	%D%/test-sim-file-job %D%/test-sim-file-linux %D%/test-sim-job \
 	%D%/test-sim-memory %D%/test-sim-name %D%/test-sim-net \
-	%D%/test-sim-order %D%/test-sim-own %D%/test-sim-pipeline %D%/test-sim-pool \
+	%D%/test-sim-order %D%/test-sim-own %D%/test-sim-pipeline \
+	%D%/test-sim-poll-hook %D%/test-sim-pool \
 	%D%/test-sim-shared %D%/test-sim-socket %D%/test-sim-wire

@@ -8,6 +8,7 @@
 
 #include <weir/chain.h>
 #include <weir/pipeline.h>
+#include <weir/poll-hook.h>
 #include <weir/socket.h>
 #include <weir/timer.h>
 #include <weir/watch.h>
@@ -32,6 +33,19 @@ static inline void ignore_signal(struct weir_signal *s,
 				 const struct signalfd_siginfo *info, void *arg)
 {
 	(void)s, (void)info, (void)arg;
+}
+
+static inline int ignore_hook_poll(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+static inline int ignore_before_sleep(void *arg, int *fd)
+{
+	if (arg)
+		*fd = *(int *)arg;
+	return 0;
 }
 
 static inline int ignore_poll(struct weir_poller *p, void *arg)

@@ -41,6 +41,7 @@
 #include <weir/mmap.h>
 #include <weir/op.h>
 #include <weir/pipeline.h>
+#include <weir/poll-hook.h>
 #include <weir/pool.h>
 #include <weir/provider.h>
 #include <weir/reactor.h>
@@ -137,6 +138,15 @@ void on_found(struct weir_op *, int64_t);
 struct query;
 weir_op_cancel_fn resolve_cancel;
 void send_query(struct query *q);
+#elif defined(SNIPPETS_OF_poll_hook)
+static struct ucx {
+	struct ucp_worker *worker;
+	int efd;
+} ucx;
+static struct weir_poll_hook *hook;
+enum { UCS_ERR_BUSY = -15 };
+int ucp_worker_arm(struct ucp_worker *worker);
+unsigned int ucp_worker_progress(struct ucp_worker *worker);
 #elif defined(SNIPPETS_OF_uring)
 #include <linux/io_uring.h>
 static struct file {
