@@ -109,6 +109,13 @@ endif
 %C%_31_tls_client_LDADD = libweir.la $(LIBSSL_LIBS) \
 	$(OPENSSL_LIBS)
 
+if HAVE_UCX
+noinst_PROGRAMS += %D%/32-ucx
+endif
+%C%_32_ucx_SOURCES = %D%/32-ucx.c %D%/ucx-peer.h
+%C%_32_ucx_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_CFLAGS)
+%C%_32_ucx_LDADD = libweir.la $(UCX_LIBS)
+
 # weir in C++.
 if HAVE_CXX
 noinst_PROGRAMS += %D%/29-copy-in-cpp

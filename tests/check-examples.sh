@@ -63,6 +63,7 @@ for backend in uring ev; do
 		name=${source##*/}
 		case $name in
 		13-* | 14-*) continue ;; # A pair: test-export-examples.sh.
+		32-*) continue ;; # Over its transports: test-ucx.sh.
 		esac
 		try $backend "${name%.c*}"
 	done

@@ -13,6 +13,7 @@ internal_tests += %D%/test-deferred %D%/test-errnos-host %D%/test-ev \
 	%D%/test-steady %D%/test-uring %D%/test-uring-entry \
 	%D%/test-wheel
 mock_tests += %D%/test-stats-sections
+test_scripts += %D%/test-ucx.sh
 
 %C%_test_errnos_host_CPPFLAGS = $(AM_CPPFLAGS) $(GLIB_CFLAGS) $(LIBUV_CFLAGS) \
 	$(SYSTEMD_CFLAGS)
