@@ -147,7 +147,6 @@ static uint64_t next_due(struct weir_reactor *r)
 
 uint64_t reactor_next_turn(struct weir_reactor *r)
 {
-	bool in_turn;
 	uint64_t next;
 
 	reactor_check_thread(r);
@@ -157,9 +156,9 @@ uint64_t reactor_next_turn(struct weir_reactor *r)
 	if (likely(!r->n_hooks) || r->state == WEIR_REACTOR_STOPPED)
 		return next;
 	if (!r->hooks_asked) {
-		in_turn = reactor_enter(r);
+		reactor_enter(r);
 		hooks_asleep(r);
-		reactor_exit(r, in_turn);
+		reactor_exit(r);
 	}
 	return r->hooks_at_ns < next ? r->hooks_at_ns : next;
 }
