@@ -14,6 +14,7 @@ bench_programs = \
 	%D%/bench-cp \
 	%D%/bench-direct \
 	%D%/bench-echo \
+	%D%/bench-hook \
 	%D%/bench-idle \
 	%D%/bench-large \
 	%D%/bench-late \
@@ -66,6 +67,9 @@ pkglibexec_PROGRAMS += %D%/echo-libevent
 EXTRA_%C%_bench_echo_DEPENDENCIES = %D%/echo-libevent$(EXEEXT)
 endif
 %C%_bench_echo_LDADD = $(bench_libs)
+%C%_bench_hook_SOURCES = %D%/bench-hook.c examples/ucx-peer.h $(bench_common)
+%C%_bench_hook_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS)
+%C%_bench_hook_LDADD = $(bench_libs) $(UCX_LIBS)
 %C%_bench_idle_SOURCES = %D%/bench-idle.c $(bench_common)
 %C%_bench_idle_LDADD = $(bench_libs)
 %C%_bench_large_SOURCES = %D%/bench-large.c %D%/streamed.h $(bench_common)

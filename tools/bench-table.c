@@ -42,6 +42,8 @@ const struct program programs[] = {
 	  "liburing, libuv, libfabric, UCX", "backend size endings", false },
 	{ "sync", "sync events between threads and processes",
 	  "eventfd, pipe", "", false },
+	{ "hook", "how late a loop learns of another library's completions",
+	  "eventfd, UCX", "", false },
 	{ "idle", "CPU of a loop that waits", "libev, libuv", "", false },
 	{ "cp", "weir-cp, cached and O_DIRECT", "cp, dd, qemu-img", "",
 	  false },
