@@ -64,10 +64,11 @@ struct statx;
  *
  * With WEIR_RW_NOWAIT the operation is a single transfer, which may be short,
  * and -EAGAIN is its result if it would have to wait for a device, a lock or a
- * peer, or if the file has only transfers that may.  With WEIR_RW_ATOMIC it is one, too.  With WEIR_RW_APPEND the offset
- * does not matter, unless it is WEIR_OFF_STREAM: then the descriptor's position
- * is the end afterwards.  WEIR_RW_HIPRI is a hint; on uring, where a whole ring
- * polls or none does, a worker makes such a call on a file.
+ * peer, or if the file has only transfers that may.  With WEIR_RW_ATOMIC it is a
+ * single one, too.  With WEIR_RW_APPEND the offset does not matter, unless it is
+ * WEIR_OFF_STREAM: then the descriptor's position is the end afterwards.
+ * WEIR_RW_HIPRI is a hint; on uring, where a whole ring polls or none does, a
+ * worker makes such a call on a file.
  *
  * @ioprio is a class and a level of ioprio_set(2), IOPRIO_PRIO_VALUE(), and 0
  * the priority of the thread.  Where a worker makes the call it takes on the
@@ -100,7 +101,8 @@ WEIR_API int weir_op_set_rw(struct weir_op *op, uint32_t flags,
  * Read @len bytes at @off of @fd into @buf.
  *
  * The library continues short reads: the result is @len, or less only at the
- * end of the file.  weir_op_set_rw() before it sets flags and a priority.  After an error the detail has the number of bytes read
+ * end of the file.  weir_op_set_rw() before it sets flags and a priority.  After
+ * an error the detail has the number of bytes read
  * before it.  @len may be more than 4 GiB.
  *
  * Completes with the bytes read (0 at the end), or a negative errno of

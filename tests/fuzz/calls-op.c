@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that start operations on files and sockets, and their descriptors. */
 
+#include <linux/openat2.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -58,14 +59,34 @@ static void call_read(struct core *c)
 		      some_off(o));
 }
 
+/* Of an operation in flight it is refused. */
+static void call_set_rw(struct core *c)
+{
+	struct task *t = any_task();
+
+	(void)c;
+	if (t && t->in_flight && !t->starting)
+		MUST(CALL(weir_op_set_rw, OP(t), WEIR_RW_DSYNC, 0) == -EINVAL);
+}
+
+/* What a write before its start says of it. */
+static void draw_rw(struct task *t)
+{
+	static const uint32_t flags[] = { 0, WEIR_RW_DSYNC, WEIR_RW_SYNC };
+
+	if (one_in(4))
+		MUST(!CALL(weir_op_set_rw, OP(t), flags[rnd(3)], 0));
+}
+
 static void call_write(struct core *c)
 {
 	struct object *o;
 	struct task *t = on_fd(c, ALL_FDS, &o);
 
-	if (t)
-		START(t, weir_write, c->r, OP(t), o->fd, t->buf, t->len,
-		      some_off(o));
+	if (!t)
+		return;
+	draw_rw(t);
+	START(t, weir_write, c->r, OP(t), o->fd, t->buf, t->len, some_off(o));
 }
 
 static void set_iov(struct task *t)
@@ -108,6 +129,16 @@ static void call_fsync(struct core *c)
 		      rnd(2) * WEIR_FSYNC_DATA);
 }
 
+static void call_fsync_range(struct core *c)
+{
+	struct object *o;
+	struct task *t = on_fd(c, FILES, &o);
+
+	if (t)
+		START(t, weir_fsync_range, c->r, OP(t), o->fd,
+		      rnd(2) * WEIR_FSYNC_DATA, rnd(MEMORY), rnd(MEMORY));
+}
+
 static void call_fallocate(struct core *c)
 {
 	struct object *o;
@@ -135,6 +166,19 @@ static void call_open(struct core *c)
 	t->end = fd_opened;
 	START(t, weir_open, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
 	      O_RDWR | O_CREAT | O_NONBLOCK, 0600);
+}
+
+static void call_open_how(struct core *c)
+{
+	struct open_how how = { .flags = O_RDWR | O_CREAT, .mode = 0600 };
+	struct task *t = task_new(c);
+
+	if (!t)
+		return;
+	t->any_errno = true;
+	t->end = fd_opened;
+	START(t, weir_open_how, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
+	      &how, sizeof(how));
 }
 
 /* Nothing uses the descriptor, nor is it registered. */
@@ -181,7 +225,7 @@ static void call_rename(struct core *c)
 	t->any_errno = true;
 	task_buf(t);
 	snprintf(t->buf, t->len, "%s", path_of(t, some_name()));
-	START(t, weir_rename, c->r, OP(t), AT_FDCWD, t->buf,
+	START(t, weir_rename, c->r, OP(t), AT_FDCWD, t->buf, AT_FDCWD,
 	      path_of(t, some_name()), 0);
 }
 
@@ -267,7 +311,7 @@ static void call_accept(struct core *c)
 	if (!t)
 		return;
 	t->end = fd_opened;
-	START(t, weir_accept, c->r, OP(t), o->fd);
+	START(t, weir_accept, c->r, OP(t), o->fd, NULL, NULL, 0);
 }
 
 static void call_connect(struct core *c)
@@ -424,9 +468,12 @@ const struct call calls_op[] = {
 	{ "weir_write", call_write, 16 },
 	{ "weir_readv", call_readv, 8 },
 	{ "weir_writev", call_writev, 8 },
+	{ "weir_op_set_rw", call_set_rw, 4 },
 	{ "weir_fsync", call_fsync, 2 },
+	{ "weir_fsync_range", call_fsync_range, 2 },
 	{ "weir_fallocate", call_fallocate, 2 },
 	{ "weir_open", call_open, 4 },
+	{ "weir_open_how", call_open_how, 4 },
 	{ "weir_close", call_close, 16 },
 	{ "weir_statx", call_statx, 4 },
 	{ "weir_rename", call_rename, 2 },

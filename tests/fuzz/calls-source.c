@@ -55,7 +55,7 @@ static void on_watch(struct weir_watch *watch, uint32_t events, void *arg)
 {
 	struct object *o = arg;
 
-	MUST(o->h == watch && events && events < WEIR_EDGE);
+	MUST(o->h == watch && events && !(events & WEIR_EDGE));
 	act(o);
 }
 
@@ -121,11 +121,12 @@ static void call_event_fd(struct core *c)
 		(void)GOT(weir_event_fd, o->h);
 }
 
-static void on_signal(struct weir_signal *s, int signo, void *arg)
+static void on_signal(struct weir_signal *s, const struct signalfd_siginfo *info,
+		      void *arg)
 {
 	struct object *o = arg;
 
-	MUST(o->h == s && signo == SIGUSR1);
+	MUST(o->h == s && info->ssi_signo == SIGUSR1);
 	act(o);
 }
 
@@ -167,12 +168,90 @@ static void call_poller_create(struct core *c)
 
 static void on_accept(struct weir_acceptor *acceptor, int fd, void *arg)
 {
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
 	struct object *o = arg;
 
 	MUST(o->h == acceptor);
+	if (fd >= 0 && one_in(2))
+		(void)CALL(weir_acceptor_peer, acceptor,
+			   &peer, &len);
 	if (fd >= 0)
 		fd_new(fd, FD_STREAM);
 	act(o);
+}
+
+static void call_acceptor_set(struct core *c)
+{
+	struct object *o = any(AN_ACCEPTOR);
+
+	(void)c;
+	if (o)
+		(void)CALL(weir_acceptor_set, o->h, (int)rnd(2));
+}
+
+/* Outside of its callback. */
+static void call_acceptor_peer(struct core *c)
+{
+	struct object *o = any(AN_ACCEPTOR);
+
+	(void)c;
+	if (o && !w.depth)
+		MUST(CALL(weir_acceptor_peer, o->h, NULL, NULL) == -EINVAL);
+}
+
+/* A hook that says so now and then. */
+static int on_hook_poll(void *arg)
+{
+	act(arg);
+	return one_in(8);
+}
+
+static int on_hook_deliver(void *arg, uint32_t max)
+{
+	act(arg);
+	return max && one_in(2);
+}
+
+static int on_hook_sleep(void *arg, int *fd)
+{
+	(void)fd;
+	act(arg);
+	return one_in(16);
+}
+
+static void on_hook_awake(void *arg, int readable)
+{
+	(void)readable;
+	act(arg);
+}
+
+static void call_poll_hook_create(struct core *c)
+{
+	static const struct weir_poll_hook_ops ops = {
+		.size = sizeof(ops),
+		.name = "fuzz",
+		.poll = on_hook_poll,
+		.deliver = on_hook_deliver,
+		.before_sleep = on_hook_sleep,
+		.after_sleep = on_hook_awake,
+	};
+	struct object *o = object_new(A_HOOK, c);
+	struct weir_poll_hook *hook;
+
+	if (o)
+		object_made(o, &hook, CALL(weir_poll_hook_create, &hook, c->r,
+					   &ops, o));
+}
+
+static void call_poll_hook_stats(struct core *c)
+{
+	struct weir_poll_hook_stats stats = { .size = sizeof(stats) };
+	struct object *o = any(A_HOOK);
+
+	(void)c;
+	if (o)
+		MUST(!CALL(weir_poll_hook_stats, o->h, &stats));
 }
 
 static void call_acceptor_create(struct core *c)
@@ -245,6 +324,7 @@ DESTROY(watch_destroy, A_WATCH)
 DESTROY(event_destroy, AN_EVENT)
 DESTROY(signal_destroy, A_SIGNAL)
 DESTROY(poller_destroy, A_POLLER)
+DESTROY(poll_hook_destroy, A_HOOK)
 DESTROY(acceptor_destroy, AN_ACCEPTOR)
 DESTROY(receiver_destroy, A_RECEIVER)
 DESTROY(receiver_release, KEPT)
@@ -266,7 +346,12 @@ const struct call calls_source[] = {
 	{ "weir_signal_destroy", call_signal_destroy, 3 },
 	{ "weir_poller_create", call_poller_create, 6 },
 	{ "weir_poller_destroy", call_poller_destroy, 8 },
+	{ "weir_poll_hook_create", call_poll_hook_create, 2 },
+	{ "weir_poll_hook_stats", call_poll_hook_stats, 2 },
+	{ "weir_poll_hook_destroy", call_poll_hook_destroy, 3 },
 	{ "weir_acceptor_create", call_acceptor_create, 6 },
+	{ "weir_acceptor_set", call_acceptor_set, 4 },
+	{ "weir_acceptor_peer", call_acceptor_peer, 2 },
 	{ "weir_acceptor_destroy", call_acceptor_destroy, 6 },
 	{ "weir_receiver_create", call_receiver_create, 12 },
 	{ "weir_receiver_set", call_receiver_set, 8 },

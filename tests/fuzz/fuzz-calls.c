@@ -73,6 +73,15 @@ static const struct {
 	{ "weir_sync_remote_set", "needs a peer" },
 	{ "weir_sync_remote_wait", "needs a peer" },
 	{ "weir_chain_add_sync_remote", "needs a peer" },
+	{ "weir_provider_card", "providers are for the whole process" },
+	{ "weir_provider_list_add", "providers are for the whole process" },
+	{ "weir_provider_lost", "providers are for the whole process" },
+	{ "weir_provider_register", "providers are for the whole process" },
+	{ "weir_provider_revoked", "providers are for the whole process" },
+	{ "weir_provider_unregister", "providers are for the whole process" },
+	{ "weir_mmap_export_device", "needs a device of a provider" },
+	{ "weir_mmap_import_device", "needs a device of a provider" },
+	{ "weir_job_keys", "needs a device of a provider" },
 };
 
 /* Reports. */
@@ -445,6 +454,9 @@ static int64_t destroy(struct object *o)
 		return 0;
 	case A_SIGNAL:
 		CALLV(weir_signal_destroy, o->h);
+		return 0;
+	case A_HOOK:
+		CALLV(weir_poll_hook_destroy, o->h);
 		return 0;
 	case A_POLLER:
 		CALLV(weir_poller_destroy, o->h);
