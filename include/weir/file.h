@@ -101,9 +101,9 @@ WEIR_API int weir_op_set_rw(struct weir_op *op, uint32_t flags,
  * Read @len bytes at @off of @fd into @buf.
  *
  * The library continues short reads: the result is @len, or less only at the
- * end of the file.  weir_op_set_rw() before it sets flags and a priority.  After
- * an error the detail has the number of bytes read
- * before it.  @len may be more than 4 GiB.
+ * end of the file.  After an error the detail has the number of bytes read before
+ * it.  @len may be more than 4 GiB.  weir_op_set_rw() sets flags and a priority
+ * for it.
  *
  * Completes with the bytes read (0 at the end), or a negative errno of
  * pread(2).
