@@ -319,5 +319,6 @@ const struct engine_kind engine_file = {
 		.cancel = cancel,
 	},
 	.verify = check_job,
+	.is_alone = true,
 	.serves = &domain_class_file,
 };

@@ -157,6 +157,9 @@ struct engine_kind {
 	/* -EAGAIN of its start is the caller's to deal with. */
 	bool refuses;
 
+	/* Its start calls no function of the user's. */
+	bool is_alone;
+
 	/* For an engine of the library's own: it alone of these moves bytes of
 	 * domains of this class, or of peers and devices. */
 	const struct domain_class *serves;

@@ -248,6 +248,17 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 	p->engine = s->plan.engine;
 }
 
+static int start_or_take_back(struct weir_job *job)
+{
+	int err = engine_start(job_priv(job)->engine, job);
+
+	if (unlikely(err)) {
+		PROBE2(job_refused, job, err);
+		job_take_back(job);
+	}
+	return err;
+}
+
 static int begin(struct weir_dma *dma, struct weir_job *job)
 {
 	int err;
@@ -255,12 +266,10 @@ static int begin(struct weir_dma *dma, struct weir_job *job)
 	if (unlikely(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
 	    order_hold(job))
 		return 0;
+	if (job_priv(job)->engine->kind->is_alone)
+		return start_or_take_back(job);
 	job_enter(job);
-	err = engine_start(job_priv(job)->engine, job);
-	if (unlikely(err)) {
-		PROBE2(job_refused, job, err);
-		job_take_back(job);
-	}
+	err = start_or_take_back(job);
 	job_exit(dma, job);
 	return err;
 }

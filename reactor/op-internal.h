@@ -149,11 +149,10 @@ void op_return(struct weir_op *op);
 
 /*
  * Have @r poll @node, which is embedded in what it is about, by @cls.  Each
- * costs every turn, and all of a spin: where it need not be, only if there is
- * capacity.  To end what is not polled is no error; the functions of any node
+ * costs every turn, and all of a spin: where it need not be, only if
+ * hook_has_capacity().  To end what is not polled is no error; the functions of any node
  * may end it.
  */
-bool hook_has_capacity(const struct weir_reactor *r);
 void hook_begin(struct weir_reactor *r, struct weir_hook_node *node,
 		const struct weir_hook_class *cls);
 void hook_end(struct weir_reactor *r, struct weir_hook_node *node);

@@ -24,12 +24,6 @@
 
 #define RETRY_NS WEIR_MSEC /* Until a hook that could not be armed is polled. */
 
-bool hook_has_capacity(const struct weir_reactor *r)
-{
-	reactor_check_thread(r);
-	return r->plain_hooks.n < HOOKS_MAX;
-}
-
 static struct hook_list *list_of(struct weir_reactor *r,
 				 const struct weir_hook_node *node)
 {

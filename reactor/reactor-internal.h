@@ -334,6 +334,12 @@ unsigned int hooks_deliver(struct weir_reactor *r);
 uint64_t hooks_asleep(struct weir_reactor *r);
 void hooks_awake(struct weir_reactor *r);
 
+/* For one more without callbacks that need not be: see hook_begin(). */
+static inline bool hook_has_capacity(const struct weir_reactor *r)
+{
+	return r->plain_hooks.n < HOOKS_MAX;
+}
+
 /* Whether a hook wants a turn of a reactor that sleeps. */
 static inline bool reactor_hooks_due(const struct weir_reactor *r)
 {

@@ -387,7 +387,7 @@ static int prepare(struct weir_sync *sync, struct weir_reactor *r,
 	if (!res)
 		res = sync_over(sync);
 	if (!res)
-		res = sync_check(sync, cond);
+		res = sync_cond_holds(cond, atomic_load(&sync->word->value));
 	if (!res && sync_is_shared(sync))
 		res = sync_watch_join(sync, r);
 	return res;
@@ -557,7 +557,7 @@ int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 	if (!res)
 		res = sync_over(sync);
 	if (!res)
-		res = sync_check(sync, &c);
+		res = sync_cond_holds(&c, atomic_load(&sync->word->value));
 	if (res)
 		return res < 0 ? res : 0;
 	if (!timeout_ns)

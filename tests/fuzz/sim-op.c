@@ -215,6 +215,7 @@ static int start_transfer(struct task *t, uint32_t kind, int fd)
 	struct weir_reactor *r = t->core->r;
 	struct weir_op *op = &t->job.op;
 	uint64_t off = some_off();
+	uint32_t flags;
 
 	t->is_of_socket = true;	/* It may be; calls alone decide the faults. */
 	give_memory(t);
@@ -232,7 +233,10 @@ static int start_transfer(struct task *t, uint32_t kind, int fd)
 		return weir_recv(r, op, fd, t->buf, t->len,
 				 byte_below(2) * WEIR_SOCK_ALL);
 	case 5:
-		return weir_send(r, op, fd, t->buf, t->len, byte_below(8) & 6);
+		flags = byte_below(8);
+		return weir_send(r, op, fd, t->buf, t->len,
+				 (flags & 2 ? WEIR_SOCK_MORE : 0) |
+				 (flags & 4 ? WEIR_SOCK_ZEROCOPY : 0));
 	case 6:
 		return weir_sendv(r, op, fd, t->iov, 3, 0);
 	case 7:
