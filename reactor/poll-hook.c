@@ -80,7 +80,7 @@ static uint32_t calls_begin(struct weir_reactor *r)
 {
 	uint32_t attention = r->attention;
 
-	debug_check(r->in_turn);
+	debug_check(reactor_is_entered(r));
 	r->attention |= ATTENTION_KICK;
 	return attention & ATTENTION_KICK;
 }
