@@ -35,10 +35,12 @@ struct weir_provider {
 	struct weir_provider_ops ops;
 	struct weir_engine_ops engine;	/* If .ops.engine is set. */
 	void *arg;
-	uint32_t n_contexts;		/* By the lock. */
+	uint32_t n_contexts;		/* By the lock, */
+	bool is_leaving;		/* as this: it gets no more of them. */
 };
 
-/* Guards the table; no function of the user's is called under it. */
+/* Guards the table.  No function of the user's is called under it, and the lock of
+ * devices is not taken: a .list(), which runs under that, may make a context. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir_provider *providers[WEIR_PROVIDERS_MAX];
 
@@ -256,7 +258,6 @@ static struct weir_provider *make(const struct weir_provider_ops *ops,
 static int add(struct weir_provider *p)
 {
 	uint32_t i, place = WEIR_PROVIDERS_MAX;
-	int err;
 
 	for (i = WEIR_PROVIDERS_MAX; i-- > 0;) {
 		if (!providers[i])
@@ -273,10 +274,8 @@ static int add(struct weir_provider *p)
 	if (place == WEIR_PROVIDERS_MAX)
 		return why(-ENOSPC, REGISTER ": a process has at most %d "
 			   "providers", WEIR_PROVIDERS_MAX);
-	err = device_class_add(&p->cls, REGISTER);
-	if (!err)
-		providers[place] = p;
-	return err;
+	providers[place] = p;
+	return 0;
 }
 
 int weir_provider_register(struct weir_provider **ret,
@@ -289,7 +288,9 @@ int weir_provider_register(struct weir_provider **ret,
 
 	if (!ret || !ops)
 		return why(-EINVAL, REGISTER ": an argument is NULL");
-	err = opts_load(&own, sizeof(own), ops, REGISTER);
+	err = device_refuse_nested(REGISTER);
+	if (!err)
+		err = opts_load(&own, sizeof(own), ops, REGISTER);
 	if (!err)
 		err = check_ops(&own);
 	if (!err && own.engine)
@@ -306,28 +307,38 @@ int weir_provider_register(struct weir_provider **ret,
 	pthread_mutex_lock(&lock);
 	err = add(p);
 	pthread_mutex_unlock(&lock);
-	if (err)
+	if (err) {
 		free(p);
-	else
-		*ret = p;
-	return err;
+		return err;
+	}
+	device_class_add(&p->cls);
+	*ret = p;
+	return 0;
 }
 
 int weir_provider_unregister(struct weir_provider *p)
 {
 	static const char call[] = "weir_provider_unregister";
 	uint32_t i = 0;
-	int err = 0;
+	int err;
 
 	if (!p)
 		return 0;
+	err = device_refuse_nested(call);
+	if (err)
+		return err;
 	pthread_mutex_lock(&lock);
 	if (p->n_contexts)
 		err = why(-EBUSY, "%s: %u DMA contexts have the engine of %s; "
 			  "destroy them first", call, p->n_contexts,
 			  p->owner.name);
-	if (!err)
-		err = device_class_del(&p->cls, call);
+	p->is_leaving = !err;
+	pthread_mutex_unlock(&lock);
+	if (err)
+		return err;
+	err = device_class_del(&p->cls, call);
+	pthread_mutex_lock(&lock);
+	p->is_leaving = false;
 	while (!err && providers[i] != p)
 		i++;
 	if (!err)
@@ -469,7 +480,8 @@ int providers_attach(struct weir_dma *dma)
 	/* Those that are counted are not unregistered meanwhile. */
 	pthread_mutex_lock(&lock);
 	for (i = 0; i < WEIR_PROVIDERS_MAX; i++)
-		if (providers[i] && providers[i]->ops.engine) {
+		if (providers[i] && providers[i]->ops.engine &&
+		    !providers[i]->is_leaving) {
 			providers[i]->n_contexts++;
 			all[n++] = providers[i];
 		}

@@ -172,13 +172,16 @@ struct device_class {
 extern const struct device_class device_soft_dm;
 
 /* Register a class of a library above or of a user, which then lists and opens
- * its devices.  Once for each class.  Returns 0, or -EDEADLK with a message of
- * @call, which a library that is being loaded does not get. */
-int device_class_add(const struct device_class *cls, const char *call)
+ * its devices.  Once for each class. */
+void device_class_add(const struct device_class *cls)
 	PROVIDER_API(device_class_add);
 
-/* Remove @cls, which has an owner.  Returns 0, or -EBUSY if devices are open, or
- * -EDEADLK, with a message that begins with @call. */
+/* Whether a class is being asked on this thread: 0, or -EDEADLK with a message
+ * that begins with @call. */
+int device_refuse_nested(const char *call);
+
+/* Remove @cls, which has an owner.  Returns 0, or -EBUSY if devices are open,
+ * with a message that begins with @call. */
 int device_class_del(const struct device_class *cls, const char *call);
 
 /*

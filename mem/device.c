@@ -150,7 +150,7 @@ static _Thread_local unsigned int n_inside;
 
 /* list(), open() and close() of a class with an owner may try to take the lock
  * again. */
-static int refuse_nested(const char *call)
+int device_refuse_nested(const char *call)
 {
 	return n_inside ? why(-EDEADLK, "%s: called by .list(), .open() or "
 			      ".close() of a provider, which is asked already",
@@ -186,26 +186,19 @@ struct weir_devinfo *device_list_add(struct device_list *list,
 	return info;
 }
 
-int device_class_add(const struct device_class *cls, const char *call)
+void device_class_add(const struct device_class *cls)
 {
-	int err = refuse_nested(call);
-
-	if (err)
-		return err;
 	pthread_mutex_lock(&lock);
 	check(n_classes < CLASSES_MAX);
 	classes[n_classes++] = cls;
 	pthread_mutex_unlock(&lock);
-	return 0;
 }
 
 int device_class_del(const struct device_class *cls, const char *call)
 {
-	int err = refuse_nested(call);
 	size_t i = 0;
+	int err = 0;
 
-	if (err)
-		return err;
 	pthread_mutex_lock(&lock);
 	if (cls->owner->n_open)
 		err = why(-EBUSY, "%s: %u devices of provider %s are open; close "
@@ -257,7 +250,7 @@ static int list_devices(struct weir_devinfo ***ret, size_t *n,
 {
 	struct device_list list = { .only = only };
 	char before[MESSAGE_MAX];
-	int err = refuse_nested("weir_device_list");
+	int err = device_refuse_nested("weir_device_list");
 
 	if (err)
 		return err;
@@ -349,7 +342,7 @@ static int open_one(struct weir_device **ret, const struct weir_devinfo *info)
 
 int weir_device_open(struct weir_device **ret, const struct weir_devinfo *info)
 {
-	int err = refuse_nested("weir_device_open");
+	int err = device_refuse_nested("weir_device_open");
 
 	if (err)
 		return err;
@@ -361,7 +354,7 @@ int weir_device_open(struct weir_device **ret, const struct weir_devinfo *info)
 
 int device_is_dead(struct weir_device *dev, const char *call)
 {
-	int err = refuse_nested(call);
+	int err = device_refuse_nested(call);
 
 	if (err)
 		return err;
@@ -438,7 +431,7 @@ int weir_device_close(struct weir_device *dev)
 
 	if (!dev)
 		return 0;
-	err = refuse_nested("weir_device_close");
+	err = device_refuse_nested("weir_device_close");
 	if (err)
 		return err;
 	pthread_mutex_lock(&lock);

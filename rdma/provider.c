@@ -11,7 +11,7 @@
 
 static void provide(void)
 {
-	(void)device_class_add(&device_verbs, "weir_rdma_init");
+	device_class_add(&device_verbs);
 	verbs_place = engine_kind_add(&engine_verbs);
 }
 
