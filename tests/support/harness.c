@@ -41,6 +41,12 @@ __attribute__((constructor)) static void keep_rdma(void)
 int harness_starting;
 static const char *running = "?";
 
+void skip_without_openat2(void)
+{
+	if (syscall(SYS_openat2, -1, NULL, NULL, 0) < 0 && errno == ENOSYS)
+		skip_because("there is no openat2 here");
+}
+
 int kernel_is_before(int major, int minor)
 {
 	struct utsname u;

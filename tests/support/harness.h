@@ -106,6 +106,9 @@ int kernel_is_before(int major, int minor);
  * valgrind 3.19. */
 int own_pidfd(void);
 
+/* Skips where the kernel, or valgrind 3.19, has no openat2(2). */
+void skip_without_openat2(void);
+
 int want_long(void);
 
 /* @n, or a hundredth of it where every step costs much more. */
