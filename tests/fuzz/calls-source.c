@@ -190,13 +190,13 @@ static void call_acceptor_set(struct core *c)
 		(void)CALL(weir_acceptor_set, o->h, (int)rnd(2));
 }
 
-/* Outside of its callback. */
+/* Nowhere to put it. */
 static void call_acceptor_peer(struct core *c)
 {
 	struct object *o = any(AN_ACCEPTOR);
 
 	(void)c;
-	if (o && !w.depth)
+	if (o)
 		MUST(CALL(weir_acceptor_peer, o->h, NULL, NULL) == -EINVAL);
 }
 

@@ -541,6 +541,17 @@ t_refused_rename()
 	rm -f f
 }
 
+# It has its name only when it is on the disk.
+t_refused_fsync()
+{
+	echo before >f
+	expect 1 "$without_call" fsync 5 "$program" --fsync \
+		--backend="$backend" tree/f65536 f
+	says 'write out the copy of'
+	[ "$(cat f)" = before ] || wrong 'it was replaced'
+	rm -f f
+}
+
 # The time until the first line has passed while it stood still.
 t_progress_of_one_file()
 {
@@ -636,6 +647,7 @@ run_all()
 	done
 	run t_refused_calls "$no_filter"
 	run t_refused_rename "$no_filter"
+	run t_refused_fsync "$no_filter"
 	run t_direct_tree "$no_direct"
 	run t_direct_sizes "$no_direct"
 	run t_unprivileged "$no_nobody"

@@ -17,13 +17,18 @@ struct cell {
 	struct stage stage;
 };
 
+static void set_kind(struct cell *c, const struct world *w)
+{
+	c->kind = w->arg;
+	if (!strcmp(c->kind->name, "open how:"))
+		skip_without_openat2();
+}
+
 static void cell_begin(struct cell *c, void **state)
 {
 	const struct world *w = *state;
 
-	c->kind = w->arg;
-	if (!strcmp(c->kind->name, "open how:"))
-		skip_without_openat2();
+	set_kind(c, w);
 	c->r = start_reactor(state);
 	stage_begin(&c->stage, state, c->r);
 }
@@ -599,11 +604,12 @@ static void is_ended_by_destroy(void **state)
 static void is_refused_beyond_ops_max(void **state)
 {
 	const struct world *w = *state;
-	struct cell c = { .kind = w->arg };
 	struct weir_reactor_stats st = { .size = sizeof(st) };
 	struct weir_op before;
 	struct rec rec, a, b;
+	struct cell c;
 
+	set_kind(&c, w);
 	c.r = start_reactor_with(state, (struct weir_reactor_opts){
 		.ops_max = 2 });
 	stage_begin(&c.stage, state, c.r);

@@ -20,6 +20,7 @@
 
 static const struct { const char *name; uint32_t nr; } calls[] = {
 	{ "copy_file_range", SYS_copy_file_range },
+	{ "fsync", SYS_fsync },
 	{ "renameat2", SYS_renameat2 },
 	{ "sendfile", SYS_sendfile },
 };
