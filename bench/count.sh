@@ -8,6 +8,9 @@
 #
 #	count.sh [--keep]	keep what is counted now instead
 #
+# What is above that is counted twice more, and the fewest count: where the kernel
+# ends reads late, for other programs run too, a turn finds fewer of them.
+#
 # They are those of one compiler, of a build without debugging, sanitizers and
 # annotations for valgrind, over io_uring; elsewhere there is nothing to compare.
 srcdir=${srcdir:-$(dirname "$0")/..}
@@ -63,12 +66,26 @@ if why=$(why_not "$@"); then
 	echo "1..0 # SKIP $why"
 	exit 0
 fi
-count >"$dir/now" || {
-	cat "$dir/now"
-	echo 'not ok 1 - callgrind counts'
-	echo 1..1
-	exit 1
+must_count()
+{
+	rm -f "$dir"/out*
+	count >"$1" || {
+		cat "$1"
+		echo 'not ok 1 - callgrind counts'
+		echo 1..1
+		exit 1
+	}
 }
+
+# Is a path of those in "now" above what is kept?
+is_above()
+{
+	awk 'NR == FNR { kept[$1] = $2; next }
+		$2 > kept[$1] * 1.03 { above = 1 }
+		END { exit !above }' "$kept" "$dir/now"
+}
+
+must_count "$dir/now"
 if [ "${1-}" = --keep ]; then
 	{
 		echo "$here"
@@ -76,6 +93,14 @@ if [ "${1-}" = --keep ]; then
 	} >"$kept"
 	exit 0
 fi
+for again in 2 3; do
+	is_above || break
+	echo "# counted again ($again of 3)"
+	must_count "$dir/again"
+	paste -d ' ' "$dir/now" "$dir/again" |
+		awk '{ print $1, $2 < $4 ? $2 : $4 }' >"$dir/fewest"
+	mv "$dir/fewest" "$dir/now"
+done
 
 i=0
 while read -r name now; do

@@ -178,11 +178,12 @@ static void free_me(struct weir_op *op, int64_t res)
 
 static void may_be_freed_by_its_callback(void **state)
 {
-	struct weir_op *op = malloc(sizeof(*op));
+	struct weir_op *op;
 	struct cell c;
 
-	assert_non_null(op);
 	cell_begin(&c, state);
+	op = malloc(sizeof(*op));
+	assert_non_null(op);
 	weir_op_init(op, free_me);
 	freed = 0;
 	STARTS(start(&c, op));
