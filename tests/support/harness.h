@@ -34,6 +34,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +195,8 @@ extern int harness_starting;
 /*
  * Make turns until @cond holds; the bound is far beyond what is needed.  A turn
  * is short, for what @cond waits for may be nothing that wakes @r: a buf that
- * is returned, or the word of another process.
+ * is returned, or the word of another process.  In a world no turn sleeps: other
+ * threads are let run.
  */
 #define TURNS_MAX 1000000
 #define UNTIL(r, cond)                                                    \
@@ -205,6 +207,8 @@ extern int harness_starting;
 			if (n_ < 0 || ++turns_ > TURNS_MAX)               \
 				fail_msg("turn %u: %d, waiting for: %s", \
 					 turns_, n_, #cond);              \
+			if (!n_)                                          \
+				sched_yield();                            \
 		}                                                         \
 	} while (0)
 
