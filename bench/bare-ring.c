@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /*
- * What memory gives to anybody: a ring from each of two threads to the other,
- * with one writer and one reader, that both look at without pause.  No bounds
- * but the ring's, nobody sleeps, nobody can be told anything.
+ * The floor that memory sets: a ring from each of two threads to the other, with
+ * one writer and one reader, that both poll without pause.  It has no bounds but
+ * the ring's, no sleeps and no wake-ups.
  */
 
 #include <errno.h>

@@ -48,7 +48,7 @@ struct run {
 	uint64_t gap_ns, gap_ends_ns, called_ns;
 	struct weir_op capacity;
 	double *took;
-	struct bench_hist *latency;	/* NULL: nobody looks at the clock. */
+	struct bench_hist *latency;	/* NULL: the clock is not read. */
 
 	/* Core 1's own: else the two would write to the same line. */
 	_Alignas(128) uint64_t served, to_serve;

@@ -8,11 +8,11 @@
  * one job, "chain" a chain of two steps.  Each variant does the same bytes of
  * the same memory.
  *
- * "streamed" is what somebody may write who knows that memcpy() is slow on more
- * than the cache holds: stores past it, and the CRC after them.
+ * "streamed" is a copy by hand for more than the cache holds, where memcpy() is
+ * slow: stores past the cache, and the CRC after them.
  * "isa-l" is memcpy() with ISA-L's CRC after it.  "copy alone" is the same job
- * without CRC.  "rte_dmadev" is DPDK's way to have somebody else copy, here a
- * thread on the other CPU, to which this one looks for nothing but the end.
+ * without CRC.  "rte_dmadev" is DPDK's interface to a copy engine, here a thread
+ * on the other CPU; this thread only polls for the end.
  */
 
 #include <errno.h>

@@ -8,7 +8,7 @@
  * Each copy goes to a new file on the file system of --dir; outside of what is
  * timed the last copy is removed and written back, so that no run pays for the
  * one before it.  The order turns round with each repetition.  The CPU time of
- * the kernel's own write-back threads is nobody's, and not counted.
+ * the kernel's own write-back threads belongs to no copy and is not counted.
  *
  * WEIR_CP names the program if it is neither in the build directory nor in
  * PATH.
@@ -126,11 +126,11 @@ static void warm_source(void)
 }
 
 /*
- * In a virtual machine, memory that nobody has touched for a while has gone
- * back to the host, and the first touch of a page costs more than the copy
- * into it. So touch as much as the copy will take: what was freed last is
- * used first.  A file's pages may be small or large ones, by who writes them;
- * have both.
+ * In a virtual machine, memory that has been unused for a while has gone back
+ * to the host, and the first touch of a page costs more than the copy into it.
+ * So touch as much as the copy will take: what was freed last is used first.  A
+ * file's pages may be small or large, depending on how they are written; touch
+ * both.
  */
 static void touch_memory(size_t size, int advice)
 {

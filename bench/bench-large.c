@@ -54,7 +54,7 @@ static struct weir_dma *start_context(uint64_t worker_min)
 static double late_us[TICKS_MAX];
 static size_t n_ticks, ticks;
 static uint64_t due;		/* The next of the timer. */
-static struct weir_dma *copier;	/* NULL: nobody copies. */
+static struct weir_dma *copier;	/* NULL: without copies. */
 static struct weir_job gib;
 
 static void on_tick(struct weir_timer *timer, uint64_t n, void *arg)

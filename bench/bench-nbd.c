@@ -79,7 +79,7 @@ static const struct work {
 static char file[4096], sock[100], conf[4096];	/* In the environment. */
 static uint16_t port;				/* Likewise. */
 
-/* One that nobody has just now. */
+/* A port that is free now. */
 static uint16_t free_port(void)
 {
 	struct sockaddr_in at = {
@@ -228,7 +228,7 @@ static void fill(struct nbd_client *c)
 		done += nbd_run(c, &all, 10000000, &took);
 }
 
-/* All of it, by somebody else's client; it opens connections of its own. */
+/* All of it, by a client that is not ours; it opens connections of its own. */
 static void copy_out(struct bench *b, const struct server *s, bool memory)
 {
 	uint64_t begun = bench_wall_ns();

@@ -103,7 +103,7 @@ static double weir_run(struct weir_reactor *r, int batch, uint64_t rounds,
 	while (n.done < n.wanted + (uint64_t)batch - 1)
 		bench_must(weir_reactor_turn(r, WEIR_FOREVER), "turn");
 	if (defer) {
-		/* The last of them asked for breaks that nobody heeded. */
+		/* Callbacks have asked for breaks, which turns do not take. */
 		weir_reactor_break(r);
 		bench_must(weir_reactor_run(r), "run");
 	}

@@ -34,8 +34,8 @@ static int n_pipes;
 static uint64_t left, pending, seed = 0x2545f4914f6cdd1d;
 
 /*
- * What each event does, whoever reports it: take what is there, usually one
- * byte, and pass on as many.  A short read says that the pipe is empty, which
+ * What each event does, in each loop: read what is there, usually one byte, and
+ * pass on as many.  A short read says that the pipe is empty, which
  * is what users of edges must see.  Returns false at the end.
  */
 static bool on_byte(int fd)

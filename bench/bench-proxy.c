@@ -20,7 +20,7 @@
 #include "bench/bench.h"
 
 #define COLUMNS 3
-#define CONNS 64	/* That ask, if nobody has said. */
+#define CONNS 64	/* Clients, unless an option says. */
 #define LIMITS 2.5	/* wrk and iperf3 count in seconds: time for five. */
 #define IDLE_MAX 10000
 #define CONNS_MAX 5000	/* That ask at a time. */

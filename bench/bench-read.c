@@ -113,7 +113,7 @@ static struct weir_op ops[DEPTH_MAX];
 static uint64_t running;
 
 static uint64_t begun_ns[DEPTH_MAX];
-static struct bench_hist *latency;	/* NULL: nobody looks at the clock. */
+static struct bench_hist *latency;	/* NULL: the clock is not read. */
 
 static void start(struct weir_op *op)
 {

@@ -53,7 +53,7 @@ struct side {
 	struct weir_reactor *r;
 	struct weir_op op;
 	bool came;
-	struct bench_hist *latency;	/* NULL: nobody looks at the clock. */
+	struct bench_hist *latency;	/* NULL: the clock is not read. */
 	struct spsc spsc[2];
 };
 

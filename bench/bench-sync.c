@@ -4,9 +4,8 @@
  * Sync events: from one side to the other and back, between two threads and
  * between two processes, on two CPUs; beside eventfds and pipes.  A side waits
  * in a loop (epoll, a reactor) or blocks.  Unless it is told "no spin", weir
- * looks for a while before it sleeps, the others sleep at once.  "unheard": a
- * signal that nobody waits for, beside an atomic addition and a write to an
- * eventfd.
+ * polls for a while before it sleeps, the others sleep at once.  "unheard": a
+ * signal without a waiter, beside an atomic addition and a write to an eventfd.
  */
 
 #include <errno.h>

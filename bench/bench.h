@@ -170,7 +170,7 @@ void bench_add(struct bench *b, const char *what, const char *variant,
 struct bench_hist *bench_latency(struct bench *b, const char *what,
 				 const char *variant);
 
-/* CPU seconds that somebody else has used for us: the kernel's workers. */
+/* CPU seconds that the kernel's workers have used for us. */
 void bench_own_cpu(struct bench *b, double seconds);
 
 /* Something that the reader should know, as a peer that is not installed.  It

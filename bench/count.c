@@ -156,7 +156,7 @@ static void sync_wait(void)
 	run_ops(start_sync, 1);
 }
 
-/* As another process would signal it: by a handle that nobody waits with. */
+/* As another process would signal it: by a handle without waiters. */
 static void start_sync_shared(struct weir_op *op)
 {
 	static uint64_t value;

@@ -102,7 +102,7 @@ static void *run_epoll_helper(void *arg)
 	return arg;
 }
 
-/* What a second core brings to whoever has nothing to share. */
+/* What a second core brings to a server that shares nothing. */
 static void serve_two_epolls(int fd)
 {
 	pthread_t thread;

@@ -71,7 +71,7 @@ static pid_t start(const struct perftest *p, bool measures, int out)
 	_exit(127);
 }
 
-/* Whether somebody listens at the port where the two ends find each other. */
+/* Whether a process listens at the port where the two ends find each other. */
 static bool listens(const char *table)
 {
 	char line[256], port[16];
@@ -159,7 +159,7 @@ static bool measure(const struct perftest *p, struct perftest_result *ret)
 	return good;
 }
 
-/* Who listens would wait for ever for an end that has failed. */
+/* The listening end would wait for ever for an end that has failed. */
 bool perftest_run(const struct perftest *p, struct perftest_result *ret)
 {
 	int null = open("/dev/null", O_WRONLY);

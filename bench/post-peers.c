@@ -43,7 +43,7 @@ struct side {
 
 	bool echo;		/* Send each back. */
 	uint64_t got, sent, wanted;
-	int window;		/* To begin with; 0: somebody else begins. */
+	int window;		/* To begin with; 0: another side begins. */
 	uint64_t begun_ns, ended_ns;
 	bool over, failed;
 
@@ -394,7 +394,7 @@ const struct post_peer *post_peer(const char *name)
 	return NULL;
 }
 
-/* Loops are closed when nobody sends to them any more: the barriers. */
+/* Loops are closed when no thread sends to them any more: the barriers. */
 static void *side_main(void *arg)
 {
 	struct side *s = arg;

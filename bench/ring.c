@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rte_ring between two threads that never sleep: what a message costs where
- * nobody has to be woken, and nobody does anything else.  Rings need none of
- * DPDK's environment.
+ * rte_ring between two threads that never sleep: what a message costs without
+ * wake-ups and without other work.  Rings need none of DPDK's environment.
  */
 
 #include <errno.h>

@@ -3,8 +3,8 @@
 #define BENCH_STREAMED_H
 
 /*
- * What somebody may write who knows that memcpy() is slow on more than the
- * cache holds: stores that go past it.
+ * A copy by hand for more than the cache holds, where memcpy() is slow: stores
+ * that go past the cache.
  */
 
 #include <stddef.h>

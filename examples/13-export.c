@@ -5,9 +5,9 @@
  *
  *	13-export SOCKET [MIB [SECONDS]]
  *
- * Questions can be had at the socket, by 14-import, which puts answers in their
- * place.  When it has ended they are looked at.  Ends with an error if answers
- * are missing, or if nobody comes within so many seconds.
+ * 14-import takes questions at the socket and writes answers in their place.
+ * When it has ended, the answers are checked.  Ends with an error if answers are
+ * missing, or if no importer comes within SECONDS.
  */
 
 #ifndef _GNU_SOURCE
@@ -69,7 +69,7 @@ static void on_gone(struct weir_op *op, int64_t res)
 		       (unsigned long long)n_words);
 }
 
-/* The first of our own user, and nobody else: whether it lives is watched. */
+/* Only the first process of our own user is served, and its end is watched. */
 static int on_ask(struct weir_exporter *x,
 		  const struct weir_exporter_peer *peer, const char *name,
 		  void *arg)
@@ -91,7 +91,7 @@ static int on_ask(struct weir_exporter *x,
 static void on_timeout(struct weir_timer *timer, uint64_t n, void *arg)
 {
 	(void)timer, (void)n, (void)arg;
-	fprintf(stderr, "13-export: nobody came\n");
+	fprintf(stderr, "13-export: no importer came\n");
 	weir_reactor_stop(reactor);
 }
 

@@ -5,8 +5,8 @@
  * the two ranges, the set of descriptors, a descriptor for each side, the
  * context, the job.  Then all of it goes, in reverse.
  *
- * This is the long way, which DOCA's guide goes too.  Memory that nobody shares
- * needs none of it but the context: weir_operand_mem() names it as it is.
+ * This is the long way, that of DOCA's guide.  Memory that is not shared needs
+ * none of it but the context: weir_operand_mem() names it as it is.
  */
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
 /*
  * Two processes: one has a text and does nothing but sleep; the other pulls it
  * from there, works on it, and pushes it back.  For memory that both agree to
- * share see 13-export.c; here the kernel copies, for whoever may trace the
- * process, and so ends with 77 where that is not allowed.
+ * share see 13-export.c.  Here the kernel copies, if the caller may trace the
+ * process; where that is not allowed the program ends with 77.
  */
 
 #include <errno.h>

@@ -21,7 +21,7 @@
 #include <weir/sim/socket.h>
 #include <weir/socket.h>
 
-#ifdef WITHOUT_FSYNC			/* What if somebody forgets it? */
+#ifdef WITHOUT_FSYNC			/* The bug to find: no fsync. */
 #define weir_fsync(r, op, fd, flags) weir_nop(r, op)
 #endif
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 
 /*
- * A counter of words on all cores.  Each core has a part of the table and
- * nobody else touches it: who has met a word calls the core that it belongs to.
+ * A counter of words on all cores.  Each core has a part of the table that no
+ * other core touches: a core that meets a word calls the core of that word.
  * The calls are bounded; a core that is refused waits until there is capacity.
  *
  *	25-group [WORDS]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 
 /*
- * A program with a card of somebody else's (card.c): it finds the card, copies to
- * it and back, and meets what the card refuses and where it fails.
+ * A program that uses a user's device, the card of card.c: it finds the card,
+ * copies to it and back, and handles what the card refuses and where it fails.
  */
 
 #include <errno.h>

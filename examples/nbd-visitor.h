@@ -105,8 +105,8 @@ static void *visitor_run(void *arg)
 	return arg;
 }
 
-/* Fill in the arguments of a server that nobody has told what to do: memory,
- * at a socket in a directory of its own.  Returns how many, or -1. */
+/* Fill in the default arguments of a server: memory, at a socket in a directory
+ * of its own.  Returns how many, or -1. */
 static int visitor_args(char *argv[4])
 {
 	if (!mkdtemp(visitor.dir))

@@ -276,7 +276,7 @@ short io_poll_mask(uint32_t events)
 
 uint32_t io_poll_events(int mask, uint32_t events)
 {
-	/* The end is something to read, for who reads. */
+	/* A reader reads the end, too. */
 	if (mask & POLLRDHUP && events & WEIR_READABLE)
 		mask |= POLLIN;
 	return (mask & POLLIN ? WEIR_READABLE : 0) |

@@ -228,7 +228,7 @@ void op_deadline_begin(struct weir_reactor *r, struct weir_op *op)
 	PROVIDER_API(op_deadline_begin);
 
 /* turn.c: when a turn would find something: 0 is now, WEIR_FOREVER never.  For
- * whoever makes the turns of @r, which sleeps until then: asks its hooks. */
+ * a caller that makes the turns of @r and sleeps until then.  Asks the hooks. */
 uint64_t reactor_next_turn(struct weir_reactor *r)
 	PROVIDER_API(reactor_next_turn);
 

@@ -171,8 +171,8 @@ __attribute__((cold)) static int refuse_access(int err, const char *call)
 }
 
 /*
- * Whoever sees the new value also sees all earlier writes.  An exchange, and
- * not a store, so that this also holds for values signalled before this one.
+ * A thread that sees the new value also sees all earlier writes.  An exchange,
+ * and not a store, so that this also holds for values signalled before this one.
  */
 int weir_sync_set(struct weir_sync *sync, uint64_t value)
 {

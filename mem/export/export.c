@@ -71,7 +71,7 @@ static void fence(void)
 		nanosleep(&moment, NULL);
 }
 
-/* Who we are, for importers that wait for our end. */
+/* Write our pid and start time, for importers that wait for our end. */
 static void sign(struct control *page)
 {
 	page->pid = (uint64_t)getpid();

@@ -194,8 +194,8 @@ int listen_open(struct server *server)
 	return err;
 }
 
-/* Who comes from now on is refused by the system, and the name is free for
- * another server. */
+/* From now on the kernel refuses clients, and the name is free for another
+ * server. */
 void listen_close(struct server *server)
 {
 	for (uint32_t i = 0; i < server->n_listeners; i++)

@@ -133,7 +133,7 @@ void staging_destroy(struct transfer *t);
 
 enum state {
 	STATE_CONNECTING,
-	STATE_HELLO,		/* Who we are, or who the peer is. */
+	STATE_HELLO,		/* The first message, ours or the peer's. */
 	STATE_OPENING,		/* On a worker. */
 	STATE_MOVING,
 	STATE_FINISHING,	/* On a worker: the file gets its name. */

@@ -131,7 +131,7 @@ kill_one()
 	importer)
 		if [ $x_status = 1 ] && grep -q 'nothing is lost' x.err; then
 			midway=$((midway + 1))
-		elif [ $x_status != 0 ] && ! grep -q 'nobody came' x.err; then
+		elif [ $x_status != 0 ] && ! grep -q 'no importer came' x.err; then
 			why="the exporter: $x_status"
 		fi ;;
 	esac
