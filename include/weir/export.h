@@ -112,8 +112,8 @@ struct weir_export_desc {
  * the same without an export.
  *
  * With a key the bytes have a MAC.  The bytes also name the files that the file
- * descriptors refer to.  So without the key a process cannot make or change an export,
- * or exchange its file descriptors for others on the way.
+ * descriptors refer to.  So without the key a process cannot make or change an
+ * export, or exchange its file descriptors for others on the way.
  * libsodium is loaded when the process uses its first key: use one before the
  * process is confined to files that it has open.
  *
