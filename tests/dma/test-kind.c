@@ -2,6 +2,7 @@
 /* Registered kinds of jobs: what their functions get, on every route. */
 
 #include "tests/support/bounce-fixture.h"
+#include "tests/support/gate-fixture.h"
 
 #include <weir/chain.h>
 #include <weir/engine.h>
@@ -161,6 +162,15 @@ static int whole_run(struct weir_kind_run *run)
 	return rot_run(run);
 }
 
+/* 100 bytes in a call, each of which waits at the gate that is the argument. */
+static int gated_run(struct weir_kind_run *run)
+{
+	if (pass_gate((struct gate *)run->args) != 1)
+		return -EIO;
+	run->consumed = run->in_len < 100 ? run->in_len : 100;
+	return run->last && run->consumed == run->in_len;
+}
+
 /* Units of 40 bytes, which more pieces divide than a step can have. */
 #define WIDE 40
 
@@ -185,6 +195,7 @@ static int wide_run(struct weir_kind_run *run)
 }
 
 static uint32_t wide, rot, frames, expand, sum, streams, bad, whole, heavy;
+static uint32_t gated;
 
 static uint32_t add(const char *name, uint32_t flags, struct weir_kind_ops ops)
 {
@@ -226,6 +237,10 @@ static void add_kinds(void)
 		    (struct weir_kind_ops){ .run = frame_run,
 					    .shape = frame_shape, .weight = 64,
 					    .worker_min = 20000 });
+	/* A slice is 128 bytes. */
+	gated = add("gated", 0, (struct weir_kind_ops){ .run = gated_run,
+							.weight = 4096,
+							.worker_min = 1 });
 }
 
 static void begin(struct fixture *g, void **state, uint32_t bufs, uint32_t size)
@@ -956,6 +971,34 @@ static void table_of_kinds_is_full(void **state)
 	assert_int_equal(err, -ENOSPC);
 }
 
+/* The worker is in the first of ten calls, and a slice has two. */
+static void cancelled_job_of_a_worker_stops_after_the_step(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	struct gate g;
+	struct jrec j;
+	char in[1000];
+	int i;
+
+	add_kinds();
+	gate_make(&g);
+	jrec_init(&j);
+	weir_job_registered(&j.job, gated, (struct weir_operand){ 0 },
+			    weir_operand_mem(in, sizeof(in)), &g);
+	STARTS(weir_job_start(dma, &j.job));
+	some_turns(r, 1);
+	gate_wait(&g);
+	assert_int_equal(weir_op_cancel(&j.job.op), 0);
+	for (i = 0; i < 10; i++)
+		gate_open(&g);
+	UNTIL(r, j.calls);
+	assert_int_equal(j.res, -ECANCELED);
+	assert_true(atomic_load(&g.ran) <= 2);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	gate_free(&g);
+}
+
 /* Without files: by the loop, by a worker, and through staging. */
 static void kinds_run_in_virtual_time_too(void **state)
 {
@@ -1008,6 +1051,7 @@ int main(void)
 		REAL(units_are_whole_in_lists_of_odd_pieces),
 		REAL(unit_comes_together_from_several_pulls),
 		REAL(sum_without_destination_is_the_result),
+		REAL(cancelled_job_of_a_worker_stops_after_the_step),
 		REAL(output_of_unknown_length_is_bounded_by_capacity),
 		REAL(input_of_no_bytes_is_for_kinds_that_say_so),
 		REAL(job_that_makes_no_sense_is_refused_before_anything),

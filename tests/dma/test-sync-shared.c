@@ -665,6 +665,26 @@ static void a_destroyed_one_ends_waits_elsewhere(void **state)
 	clear_up(&s);
 }
 
+/* Both are in one process, so that no turn comes between signal and close. */
+static void signal_before_the_close_ends_the_wait_as_a_signal(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_mmap *m = fixture_started(LEN, RW);
+	struct weir_sync *creator, *opened;
+	struct rec rec;
+
+	assert_int_equal(weir_sync_create_in(&creator, m, 0, NULL), 0);
+	assert_int_equal(weir_sync_open(&opened, m, 0), 0);
+	rec_init(&rec);
+	STARTS(weir_sync_wait(opened, r, &rec.op, WEIR_SYNC_EQ, 1,
+			      WEIR_SYNC_ALL));
+	assert_int_equal(weir_sync_set(creator, 1), 0);
+	assert_int_equal(weir_sync_destroy(creator), 0);
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(weir_sync_destroy(opened), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+}
+
 /* Garbage, without an end, all over both; but never the value 1 of BACK. */
 static void write_garbage(int sock, void *arg)
 {
@@ -852,6 +872,7 @@ int main(void)
 		CASE(a_killed_importer_leaves_us_whole),
 		CASE(a_killed_exporter_ends_waits),
 		CASE(a_destroyed_one_ends_waits_elsewhere),
+		CASE(signal_before_the_close_ends_the_wait_as_a_signal),
 		CASE(a_hostile_peer_can_only_make_us_wait),
 		CASE(a_noisy_peer_gets_few_looks),
 		CASE(operations_wait_for_many_sync_events_at_once),

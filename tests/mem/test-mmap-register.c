@@ -115,6 +115,23 @@ static void free_lists_of_a_reactor_share_a_registration(void **state)
 	fixture_end(&g);
 }
 
+/* More often than a ring has numbers for buffers. */
+static void a_registration_ends_with_the_attachment(void **state)
+{
+	struct fixture g;
+	int i;
+
+	if (is_ev(state))
+		skip_because("there is nothing to register with");
+	fixture_begin(&g, state);
+	for (i = 0; i < 2000; i++) {
+		attach(&g);
+		assert_int_equal(weir_mmap_registered(g.m, g.r, NULL), LEN);
+		assert_int_equal(weir_inventory_detach(g.inv, g.m), 0);
+	}
+	fixture_end(&g);
+}
+
 /* What a peer's buf is taken of, and the buf. */
 struct theirs {
 	struct weir_mmap *m;
@@ -568,6 +585,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(registration_says_how_much_and_why_not_more),
 		CASE(free_lists_of_a_reactor_share_a_registration),
+		CASE(a_registration_ends_with_the_attachment),
 		CASE(buf_of_another_reactor_is_not_used_by_its_number),
 		CASE(pool_registers_although_one_free_list_does_not),
 		CASE(pool_without_capacity_to_register_works_unregistered),

@@ -258,6 +258,33 @@ static void a_flush_is_the_plugins_or_there_is_none(void **state)
 	export_end();
 }
 
+/* @command is the first that asks for the flush, which fails. */
+static void try_fua(void **state, uint16_t command)
+{
+	int fd;
+
+	plugins_start(state, "--export=name=unsafe,plugin=" TROUBLE
+			     ",args=fill-unsafe");
+	fd = nbd_open("unsafe", true);
+	assert_int_equal(do_command(fd, 0, command, 0, 4096), 0);
+	assert_int_equal(do_command(fd, NBD_CMD_FLAG_FUA, command, 0, 4096),
+			 NBD_EIO);
+	disconnect(fd);
+	kill(nbd_pid, SIGTERM);
+	assert_int_equal(nbd_wait(), 1);
+	export_end();
+}
+
+static void zeroes_with_fua_are_flushed(void **state)
+{
+	try_fua(state, NBD_CMD_WRITE_ZEROES);
+}
+
+static void trim_with_fua_is_flushed(void **state)
+{
+	try_fua(state, NBD_CMD_TRIM);
+}
+
 static void the_file_is_enciphered(void **state)
 {
 	uint8_t buf[4096], raw[4096];
@@ -514,6 +541,8 @@ static const struct harness_case cases[] = {
 	CASE(zeroes_are_written_and_trims_not_offered),
 	CASE(a_domain_that_fills_is_asked_to),
 	CASE(a_flush_is_the_plugins_or_there_is_none),
+	CASE(zeroes_with_fua_are_flushed),
+	CASE(trim_with_fua_is_flushed),
 	CASE(the_file_is_enciphered),
 	CASE(memory_of_another_process_is_served),
 	CASE(error_of_a_plugin_reaches_the_client_that_caused_it),

@@ -792,6 +792,25 @@ static void urgent_byte_is_sent_and_received(void **state)
 	close(l);
 }
 
+static void listener_that_is_shut_down_ends_its_acceptor_once(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_in a;
+	struct door d;
+	int l = tcp_listener(&a);
+
+	open_door(&d, r, l);
+	some_turns(r, 3);
+	assert_int_equal(shutdown(l, SHUT_RDWR), 0);
+	UNTIL(r, d.n_err);
+	some_turns(r, 50);
+	assert_int_equal(d.n_err, 1);
+	assert_int_equal(d.err, -EINVAL);
+	assert_int_equal(d.n, 0);
+	close_door(&d);
+	close(l);
+}
+
 static void an_acceptor_can_follow_another(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1470,6 +1489,7 @@ int main(void)
 		CASE(an_acceptor_wants_a_listening_socket),
 		CASE(an_acceptor_takes_all_who_come),
 		CASE(an_acceptor_may_be_destroyed_in_its_callback),
+		REAL(listener_that_is_shut_down_ends_its_acceptor_once),
 		CASE(an_acceptor_can_follow_another),
 		CASE(paused_acceptor_loses_nobody),
 		CASE(acceptor_paused_by_its_callback_keeps_the_others),
