@@ -687,7 +687,7 @@ static void broken_connection_has_no_peer(void **state)
 static void accept_gives_the_address_and_takes_flags(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	struct sockaddr_storage ss;
+	struct sockaddr_storage ss = { 0 };	/* Valgrind sees no write. */
 	socklen_t len = sizeof(ss), small = 4;
 	struct sockaddr_in a;
 	int c, s, l = tcp_listener(&a);
