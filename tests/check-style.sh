@@ -81,7 +81,7 @@ holds 'each public function is used here, or re-creates one of another system' \
 holds 'no file of the tree asks for config.h' \
 	"$(grep -l '^#ifdef HAVE_CONFIG_H' ./*/*.[ch] ./*/*/*.[ch])"
 holds 'names of test cases begin with their subject' \
-	"$(grep -nE '\<CASE\((what|who|whoever|whatever|where|its?|they|there|those|so|but|nor|both|others?|none|nobody|nothing|any|each|every|all|one|only|many|how|not|under|with|without|after)_' \
+	"$(grep -nE '\<(CASE|REAL)\((what|who|whoever|whatever|where|its?|they|there|those|so|but|nor|both|others?|none|nobody|nothing|any|each|every|all|one|only|many|how|not|under|with|without|after)_' \
 		tests/*/*.[ch])"
 holds 'READMEs of layers have at most 2,500 words' \
 	"$(for f in reactor mem dma; do

@@ -46,7 +46,7 @@ static void try_kind(struct fixture *g, uint32_t kind, enum place from,
 		assert_int_equal(dst[off + i] & 0xff, 0x11 * (i % 8 + 1));
 }
 
-static void every_kind_between_any_two_places(void **state)
+static void kinds_run_between_any_two_places(void **state)
 {
 	static const uint32_t kinds[] = {
 		WEIR_JOB_COPY, WEIR_JOB_COPY_CRC32C, WEIR_JOB_COMPARE,
@@ -274,7 +274,7 @@ static void errors_and_cancels_anywhere_leave_nothing_behind(void **state)
 	fixture_end(&g);
 }
 
-static void what_is_in_our_staging_only_need_not_be_waited_for(void **state)
+static void data_in_staging_only_is_not_waited_for(void **state)
 {
 	struct rec stop;
 	struct jrec j;
@@ -319,7 +319,7 @@ static void what_is_in_our_staging_only_need_not_be_waited_for(void **state)
 }
 
 /* A push touches the destination, and a context may be the caller's memory. */
-static void what_is_the_callers_is_waited_for(void **state)
+static void callers_memory_is_waited_for(void **state)
 {
 	struct jrec j;
 	struct fixture g;
@@ -403,14 +403,14 @@ static void bounce_context_refuses_bad_attributes(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
-		REAL(every_kind_between_any_two_places),
+		REAL(kinds_run_between_any_two_places),
 		REAL(a_hundred_jobs_share_one_block_of_4_kib),
 		REAL(a_long_job_does_not_keep_others_waiting),
 		REAL(a_source_that_ends_early_is_told_exactly),
 		REAL(files_that_the_kernel_does_not_copy_bounce),
 		REAL(errors_and_cancels_anywhere_leave_nothing_behind),
-		REAL(what_is_in_our_staging_only_need_not_be_waited_for),
-		REAL(what_is_the_callers_is_waited_for),
+		REAL(data_in_staging_only_is_not_waited_for),
+		REAL(callers_memory_is_waited_for),
 		REAL(a_stop_in_the_middle_ends_all),
 		CASE(bounce_context_refuses_bad_attributes),
 	};

@@ -188,7 +188,7 @@ static void direct_file_takes_bufs_in_registered_memory(void **state)
 	fixture_end(&g);
 }
 
-static void what_is_aligned_goes_directly_and_registered(void **state)
+static void aligned_data_goes_directly_and_registered(void **state)
 {
 	struct weir_dma_stats stats = { .size = sizeof(stats) };
 	struct fixture g;
@@ -372,7 +372,7 @@ static void a_block_device_takes_any_range(void **state)
 	on_a_device(state, 512);
 }
 
-static void so_does_one_with_large_blocks(void **state)
+static void a_block_device_with_large_blocks_takes_any_range(void **state)
 {
 	on_a_device(state, 4096);
 }
@@ -504,7 +504,7 @@ static void direct_file_without_proc_wants_alignment(void **state)
 	fixture_end(&g);
 }
 
-static void whoever_has_given_up_the_rights_is_told(void **state)
+static void caller_without_rights_is_told(void **state)
 {
 	struct weir_domain *d;
 	struct fixture g;
@@ -544,19 +544,19 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(direct_file_takes_any_range_and_any_memory),
 		CASE(direct_file_takes_bufs_in_registered_memory),
-		REAL(what_is_aligned_goes_directly_and_registered),
+		REAL(aligned_data_goes_directly_and_registered),
 		CASE(lists_of_odd_pieces_do),
 		CASE(staging_takes_any_alignment),
 		CASE(staging_takes_any_alignment_in_blocks_of_a_page),
 		CASE(files_are_copied_to_files_at_any_offset),
 		CASE(the_end_of_a_file_need_not_be_aligned),
 		REAL(a_block_device_takes_any_range),
-		REAL(so_does_one_with_large_blocks),
+		REAL(a_block_device_with_large_blocks_takes_any_range),
 		REAL(the_domain_opens_the_file_again_as_it_was),
 		REAL(a_file_without_a_name_is_opened_again_too),
 		CASE(buffered_file_is_not_opened_again),
 		CASE(direct_file_without_proc_wants_alignment),
-		REAL(whoever_has_given_up_the_rights_is_told),
+		REAL(caller_without_rights_is_told),
 		CASE(direct_only_file_refuses_the_buffered_way),
 	};
 

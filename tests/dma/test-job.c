@@ -1060,7 +1060,7 @@ static void workers_do_what_is_large(void **state)
 	fixture_end(&g);
 }
 
-static void without_a_worker_it_is_done_all_the_same(void **state)
+static void job_runs_without_a_worker(void **state)
 {
 	struct weir_dma_stats s = { .size = sizeof(s) };
 	int n = 0, fired;
@@ -1274,7 +1274,7 @@ int main(void)
 		CASE(a_cancelled_file_job_lets_go_of_its_bufs),
 		CASE(copy_between_files_is_cancelled_between_slices),
 		CASE(workers_do_what_is_large),
-		REAL(without_a_worker_it_is_done_all_the_same),
+		REAL(job_runs_without_a_worker),
 		CASE(readers_share_and_writers_do_not),
 		CASE(context_answers_as_its_state_table_says),
 		CASE(a_context_that_is_stopping_refuses_all),

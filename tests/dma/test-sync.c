@@ -448,7 +448,7 @@ static int64_t finish_crowd(struct peer *p, void *arg)
 	return bad;
 }
 
-static void many_waiters_of_all_kinds_are_woken(void **state)
+static void waiters_of_all_kinds_are_woken(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct crowd here, there;
@@ -777,7 +777,7 @@ int main(void)
 		CASE(a_signal_does_not_overtake_data_to_a_reactor),
 		CASE(a_signal_does_not_overtake_data_to_a_thread),
 		CASE(a_signal_during_the_start_is_not_missed),
-		REAL(many_waiters_of_all_kinds_are_woken),
+		REAL(waiters_of_all_kinds_are_woken),
 		CASE(a_waiter_may_destroy_it_at_once),
 		CASE(random_cancels_and_signals_end_each_wait_once),
 		CASE(steps_of_chains_wait_and_signal),

@@ -406,7 +406,7 @@ static void try_cell(void **state, const struct table_cell *c)
 }
 
 /* 2.1; A1.3, A1.5 to A1.15; acceptance 15 */
-static void every_cell_of_the_table_is_so(void **state)
+static void state_table_holds_in_each_cell(void **state)
 {
 	struct table_cell c;
 	struct table t;
@@ -604,7 +604,7 @@ static void a_stop_that_cannot_begin_changes_nothing(void **state)
 int main(void)
 {
 	static const struct harness_case cases[] = {
-		REAL(every_cell_of_the_table_is_so),
+		REAL(state_table_holds_in_each_cell),
 		CASE(bad_ranges_and_permissions_are_refused),
 		CASE(rights_of_others_are_within_our_own),
 		CASE(devices_are_counted_held_and_bounded),

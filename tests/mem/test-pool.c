@@ -488,7 +488,7 @@ static int let_half_in(const char *name)
 	return !strcmp(name, "io_uring_register") && n_registers++ != 1;
 }
 
-static void what_the_limit_refuses_works_unregistered(void **state)
+static void memory_above_the_limit_works_unregistered(void **state)
 {
 	struct weir_dma_stats stats = { .size = sizeof(stats) };
 	struct weir_reactor *r = start_reactor(state);
@@ -838,7 +838,7 @@ int main(void)
 		CASE(no_pool_is_made_of_what_another_has_allocated),
 		CASE(pools_of_device_memory_do_not_overlap),
 		CASE(pool_works_whatever_could_be_registered),
-		REAL(what_the_limit_refuses_works_unregistered),
+		REAL(memory_above_the_limit_works_unregistered),
 		CASE(random_use_loses_nothing),
 		CASE(pool_answers_as_its_state_table_says),
 		CASE(and_for_a_pool_of_a_store),

@@ -208,7 +208,7 @@ static void look_at_shared_pool(int event, const struct weir_segment *list,
 
 /* Here it is the end of a stop, which tells of the removal of a segment, and
  * may look at the shared pool then. */
-static void what_comes_home_at_a_pools_end_waits_for_a_turn(void **state)
+static void bufs_returned_at_a_pools_end_wait_for_a_turn(void **state)
 {
 	static char mem[4096] __attribute__((aligned(4096)));
 	struct weir_reactor *r = start_reactor(state);
@@ -251,7 +251,7 @@ int main(void)
 		CASE(a_count_that_was_cancelled_holds_nothing),
 		REAL(a_shared_pool_goes_as_soon_as_its_last_pool_has),
 		CASE(a_reactor_goes_as_soon_as_its_count_has_ended),
-		REAL(what_comes_home_at_a_pools_end_waits_for_a_turn),
+		REAL(bufs_returned_at_a_pools_end_wait_for_a_turn),
 	};
 
 	return harness_run_all(cases, N_OF(cases));

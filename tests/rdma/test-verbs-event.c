@@ -309,7 +309,7 @@ static void a_flood_gets_its_share_and_no_more(void **state)
 	fixture_close_device(ctx);
 }
 
-static void who_does_not_look_is_told_that_some_are_lost(void **state)
+static void slow_reader_is_told_of_lost_events(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct ibv_context *ctx = fixture_open_device();
@@ -409,7 +409,7 @@ int main(void)
 		CASE(sources_of_a_device_are_told_and_no_others),
 		REAL(sources_of_several_reactors_are_told_of_all),
 		CASE(a_flood_gets_its_share_and_no_more),
-		REAL(who_does_not_look_is_told_that_some_are_lost),
+		REAL(slow_reader_is_told_of_lost_events),
 		CASE(events_are_told_while_the_reactor_stops),
 		CASE(event_reaches_a_reactor_that_only_polls),
 		CASE(failed_event_source_call_leaves_nothing_behind),

@@ -130,7 +130,7 @@ static void sockets_that_wait_are_let_go(void **state)
 	close_pair(full);
 }
 
-static void what_cannot_be_drained_is_kept(void **state)
+static void stuck_work_keeps_its_reactor(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,
 		(struct weir_reactor_opts){ .drain_ms = 10, .workers = 1 });
@@ -373,7 +373,7 @@ int main(void)
 		CASE(destroyed_reactor_writes_nothing),
 		CASE(operation_completed_in_the_drain_is_whole),
 		CASE(sockets_that_wait_are_let_go),
-		REAL(what_cannot_be_drained_is_kept),
+		REAL(stuck_work_keeps_its_reactor),
 		CASE(callbacks_in_the_drain_cannot_prolong_the_drain),
 		CASE(callbacks_in_the_drain_may_close),
 		CASE(close_after_the_stop_is_drained),

@@ -67,7 +67,7 @@ static void *watch(void *arg)
 
 #define LIVES 50
 
-static void one_may_look_while_a_group_goes_down(void **state)
+static void group_may_be_read_while_it_stops(void **state)
 {
 	struct watcher w = { 0 };
 	pthread_t thread;
@@ -93,7 +93,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		REAL(a_sleeping_core_is_seen_to_sleep_and_not_woken),
 		REAL(a_core_that_a_host_turns_is_seen_to_sleep),
-		REAL(one_may_look_while_a_group_goes_down),
+		REAL(group_may_be_read_while_it_stops),
 	};
 
 	return harness_run_all(cases, N_OF(cases));

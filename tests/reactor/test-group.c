@@ -376,7 +376,7 @@ static void await_sleep(void *arg)
 		sched_yield();
 }
 
-static void who_sleeps_and_waits_for_capacity_is_woken(void **state)
+static void sleeper_that_waits_for_capacity_is_woken(void **state)
 {
 	struct rec capacity;
 	struct team t;
@@ -436,7 +436,7 @@ int main(void)
 		REAL(a_start_that_fails_anywhere_leaves_nothing),
 		CASE(objects_left_by_fini_are_named),
 		REAL(bad_options_are_refused),
-		REAL(who_sleeps_and_waits_for_capacity_is_woken),
+		REAL(sleeper_that_waits_for_capacity_is_woken),
 		REAL(a_seed_draws_the_order_of_a_simulated_group),
 	};
 

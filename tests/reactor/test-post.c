@@ -104,7 +104,7 @@ static void a_tiny_mailbox_loses_nothing(void **state)
 	many_senders(state, 2);
 }
 
-static void one_for_a_single_post_loses_nothing(void **state)
+static void mailbox_of_one_post_loses_nothing(void **state)
 {
 	many_senders(state, 1);
 }
@@ -183,7 +183,7 @@ static void a_sleeping_reactor_is_woken(void **state)
 	wakes_within(state, WEIR_FOREVER);
 }
 
-static void one_that_sleeps_for_an_hour_is_woken(void **state)
+static void reactor_that_sleeps_for_an_hour_is_woken(void **state)
 {
 	wakes_within(state, 3600 * WEIR_SEC);
 }
@@ -478,11 +478,11 @@ int main(void)
 		CASE(a_post_runs_in_the_turn_and_not_before),
 		REAL(posts_of_each_thread_keep_their_order),
 		REAL(a_tiny_mailbox_loses_nothing),
-		REAL(one_for_a_single_post_loses_nothing),
+		REAL(mailbox_of_one_post_loses_nothing),
 		CASE(mailbox_for_a_single_post_refuses_the_second),
 		CASE(a_full_mailbox_refuses),
 		REAL(a_sleeping_reactor_is_woken),
-		REAL(one_that_sleeps_for_an_hour_is_woken),
+		REAL(reactor_that_sleeps_for_an_hour_is_woken),
 		CASE(a_wake_up_ends_one_sleep),
 		REAL(no_wake_up_is_lost_between_two),
 		CASE(reactor_may_post_to_itself),

@@ -227,7 +227,7 @@ static int64_t ours(struct weir_reactor *r, bool out, int fd, void *buf,
 	return err ? err : finish(r, &rec);
 }
 
-static void every_flag_has_the_kernels_answer(void **state)
+static void flags_have_the_kernels_answer(void **state)
 {
 	static const uint32_t flags[] = {
 		WEIR_RW_HIPRI, WEIR_RW_DSYNC, WEIR_RW_SYNC, WEIR_RW_NOWAIT,
@@ -445,7 +445,7 @@ int main(void)
 		CASE(nowait_is_eagain_where_others_wait),
 		CASE(nowait_does_not_join_those_who_wait),
 		CASE(nowait_write_is_not_continued),
-		REAL(every_flag_has_the_kernels_answer),
+		REAL(flags_have_the_kernels_answer),
 		CASE(priorities_are_the_kernels_and_end_with_the_call),
 		CASE(ranges_are_synced),
 		CASE(paths_stay_where_resolve_says),

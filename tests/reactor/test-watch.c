@@ -475,7 +475,7 @@ static void *signal_many(void *arg)
 	return NULL;
 }
 
-static void any_thread_may_signal_an_event(void **state)
+static void event_may_be_signalled_by_any_thread(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct counter c = { 0 };
@@ -872,7 +872,7 @@ int main(void)
 		CASE(stopped_it_is_silent_and_started_it_goes_on),
 		CASE(watches_are_called_when_there_are_200),
 		CASE(an_event_adds_up),
-		REAL(any_thread_may_signal_an_event),
+		REAL(event_may_be_signalled_by_any_thread),
 		CASE(an_event_may_be_destroyed_in_its_callback),
 		REAL(a_signal_comes_from_the_loop),
 		REAL(a_signal_that_cannot_be_is_refused),
