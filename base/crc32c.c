@@ -18,14 +18,9 @@
  */
 
 #include <endian.h>
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef HAVE_ISAL
-#include <isa-l/crc.h>
-#endif
 
 #include "base/copy.h"
 #include "base/crc32c.h"
@@ -179,42 +174,16 @@ static const struct crc32c_kernel kernel_portable = {
 	.update = portable_update,
 };
 
-#ifdef HAVE_ISAL
-/* ISA-L leaves both inversions to its caller, and counts in int. */
-static uint32_t isal_update(uint32_t rem, const uint8_t *p, size_t len)
-{
-	while (len) {
-		int n = len < INT_MAX ? (int)len : INT_MAX;
-
-		/* It has no const in its prototype, but writes nothing. */
-		rem = crc32_iscsi((unsigned char *)(uintptr_t)p, n, rem);
-		p += n;
-		len -= (size_t)n;
-	}
-	return rem;
-}
-
-static const struct crc32c_kernel kernel_isal = {
-	.name = "isa-l",
-	.usable = always_usable,
-	.update = isal_update,
-};
-#endif
-
 /*
- * Our kernels are preferred where they are at least as fast on large input.
- * On x86-64 (Zen 4, 64 KiB) each was measured against ISA-L's for the same CPU:
- * 59 to 58 GB/s with VPCLMULQDQ, 31 to 28 with PCLMULQDQ, and even without.
- * On ARM nothing was measured; ISA-L has tuned code there, ours is plain.
+ * In order of preference.  On x86-64 (Zen 4, 64 KiB) each was measured against
+ * ISA-L's for the same CPU: 59 to 58 GB/s with VPCLMULQDQ, 31 to 28 with
+ * PCLMULQDQ, and even without.  So the core needs no ISA-L.
  */
 const struct crc32c_kernel *const crc32c_kernels[] = {
 #ifdef __x86_64__
 	&crc32c_kernel_vpclmul,
 	&crc32c_kernel_pclmul,
 	&crc32c_kernel_sse42,
-#endif
-#ifdef HAVE_ISAL
-	&kernel_isal,
 #endif
 #ifdef __AARCH64EL__
 	&crc32c_kernel_armv8,
