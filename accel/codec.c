@@ -15,15 +15,19 @@
  * that, and a cancel waits for it. */
 #define STEP ((size_t)32 << 10)
 
-static const struct coder *coder_of(uint32_t format)
+static const struct coder *coder_of(const struct weir_codec_opts *opts)
 {
-	(void)format;		/* If neither library is there. */
+	(void)opts;		/* If no library is there. */
+#ifdef HAVE_ISAL
+	if (isal_can_do(opts))
+		return &coder_isal;
+#endif
 #ifdef HAVE_ZLIB
-	if (format != WEIR_CODEC_ZSTD)
+	if (opts->format != WEIR_CODEC_ZSTD)
 		return &coder_zlib;
 #endif
 #ifdef HAVE_ZSTD
-	if (format == WEIR_CODEC_ZSTD)
+	if (opts->format == WEIR_CODEC_ZSTD)
 		return &coder_zstd;
 #endif
 	return NULL;
@@ -38,7 +42,7 @@ static int check_opts(const struct weir_codec_opts *opts)
 		return why(-EINVAL, "weir_codec_create: .window_max is %llu; at "
 			   "least 1024 is possible",
 			   (unsigned long long)opts->window_max);
-	if (!coder_of(opts->format))
+	if (!coder_of(opts))
 		return why(-EOPNOTSUPP, "weir_codec_create: weir was built "
 			   "without %s",
 			   opts->format == WEIR_CODEC_ZSTD ? "libzstd" :
@@ -66,7 +70,7 @@ int weir_codec_create(struct weir_codec **ret,
 	codec->opts = own;
 	if (!own.window_max)
 		codec->opts.window_max = WINDOW_MAX_DEFAULT;
-	codec->coder = coder_of(own.format);
+	codec->coder = coder_of(&own);
 	err = codec->coder->create(codec);
 	if (err) {
 		free(codec);

@@ -21,7 +21,10 @@ struct coder {
 	uint64_t (*bound)(const struct weir_codec *codec, uint64_t bytes);
 };
 
-extern const struct coder coder_zlib, coder_zstd;
+extern const struct coder coder_isal, coder_zlib, coder_zstd;
+
+/* Whether coder_isal does what @opts asks for. */
+bool isal_can_do(const struct weir_codec_opts *opts);
 
 struct weir_codec {
 	struct weir_codec_opts opts;

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#ifdef ACCEL_ISAL
+#ifdef HAVE_ISAL
 #include <isa-l.h>
 #endif
 
@@ -59,7 +59,7 @@ uint64_t weir_crc64_nvme(uint64_t crc, const void *p, size_t len)
 	return ~crc;
 }
 
-#ifdef ACCEL_ISAL
+#ifdef HAVE_ISAL
 
 uint16_t weir_crc16_t10dif(uint16_t crc, const void *p, size_t len)
 {

@@ -7,6 +7,9 @@ libaccel_la_SOURCES += \
 	%D%/kinds.c \
 	%D%/kinds.h \
 	%D%/xts.c
+if HAVE_ISAL
+libaccel_la_SOURCES += %D%/codec-isal.c
+endif
 if HAVE_ZLIB
 libaccel_la_SOURCES += %D%/codec-zlib.c
 endif

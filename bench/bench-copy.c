@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#ifdef BENCH_ISAL
+#ifdef HAVE_ISAL
 #include <isa-l/crc.h>
 #endif
 
@@ -97,7 +97,7 @@ static double run_bare(uint64_t n,
 	return (double)(bench_wall_ns() - begin) / (double)n;
 }
 
-#ifdef BENCH_ISAL
+#ifdef HAVE_ISAL
 /* There is no const in its prototype; and the inversions are left to us. */
 static uint32_t isal_crc(const void *p, size_t len)
 {
@@ -273,7 +273,7 @@ static void measure_peers(struct bench *b, const char *what, size_t len,
 			  rate(run_bare(n, streamed, weir_crc)));
 	if (kind != WEIR_JOB_COPY_CRC32C)
 		return;
-#ifdef BENCH_ISAL
+#ifdef HAVE_ISAL
 	if (bench_wants(b, "isa-l"))
 		bench_add(b, what, "isa-l", "GB/s",
 			  rate(run_bare(n, plain_copy, isal_crc)));

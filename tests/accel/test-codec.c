@@ -12,8 +12,16 @@
 #define LEN (700u << 10)
 #define CAP (2u << 20)
 
-static const uint32_t formats[] = { WEIR_CODEC_GZIP, WEIR_CODEC_ZLIB,
-				    WEIR_CODEC_DEFLATE, WEIR_CODEC_ZSTD };
+/* The levels of gzip are different libraries' where ISA-L is there. */
+static const struct form {
+	uint32_t format;
+	int level;
+} formats[] = {
+	{ WEIR_CODEC_GZIP, 0 }, { WEIR_CODEC_GZIP, 1 },
+	{ WEIR_CODEC_GZIP, 2 }, { WEIR_CODEC_GZIP, 3 },
+	{ WEIR_CODEC_ZLIB, 0 }, { WEIR_CODEC_DEFLATE, 0 },
+	{ WEIR_CODEC_ZSTD, 0 },
+};
 
 struct fixture {
 	struct weir_reactor *r;
@@ -36,12 +44,12 @@ static struct weir_codec *make(uint32_t format, bool decode, int level)
 	return codec;
 }
 
-static void codecs(struct fixture *g, uint32_t format)
+static void codecs(struct fixture *g, struct form form)
 {
 	assert_int_equal(weir_codec_destroy(g->enc), 0);
 	assert_int_equal(weir_codec_destroy(g->dec), 0);
-	g->enc = make(format, false, 0);
-	g->dec = make(format, true, 0);
+	g->enc = make(form.format, false, form.level);
+	g->dec = make(form.format, true, 0);
 	g->in = (struct weir_codec_args){ .codec = g->enc };
 	g->out = (struct weir_codec_args){ .codec = g->dec };
 }
@@ -186,10 +194,10 @@ static void input_that_is_cut_off_or_damaged_is_refused(void **state)
 			res = unpack(&g, CAP, (size_t)n);
 			g.packed[i] ^= 0x40;
 			/* A flag that hides nothing, or no checksum. */
-			if (res == 9000 && formats[f] != WEIR_CODEC_DEFLATE)
+			if (res == 9000 && formats[f].format != WEIR_CODEC_DEFLATE)
 				assert_memory_equal(g.back, g.plain, 9000);
 			else if (res != -EBADMSG && res != -EMSGSIZE &&
-				 formats[f] != WEIR_CODEC_DEFLATE)
+				 formats[f].format != WEIR_CODEC_DEFLATE)
 				fail_msg("byte %zu: %lld", i, (long long)res);
 		}
 		memset(g.packed + n, 0x77, 9);
@@ -244,7 +252,7 @@ static void streams_behind_each_other_are_one(void **state)
 		assert_int_equal(unpack(&g, CAP, (size_t)(a + b)), 110000);
 		assert_memory_equal(g.back, g.plain, 50000);
 		assert_memory_equal(g.back + 50000, g.plain, 60000);
-		if (formats[f] == WEIR_CODEC_GZIP) {
+		if (formats[f].format == WEIR_CODEC_GZIP) {
 			memset(g.packed + a, 0, 700);
 			assert_int_equal(unpack(&g, CAP, (size_t)a + 700),
 					 50000);
@@ -366,7 +374,7 @@ static void arguments_that_make_no_sense_are_refused(void **state)
 	struct fixture g;
 
 	fixture_begin(&g, state);
-	codecs(&g, WEIR_CODEC_GZIP);
+	codecs(&g, (struct form){ WEIR_CODEC_GZIP, 0 });
 	assert_int_equal(weir_codec_create(&codec, &opts), -EINVAL);
 	opts.format = 0;
 	assert_int_equal(weir_codec_create(&codec, &opts), -EINVAL);
@@ -411,7 +419,7 @@ static void window_that_is_too_large_is_refused(void **state)
 	int64_t n;
 
 	fixture_begin(&g, state);
-	codecs(&g, WEIR_CODEC_ZSTD);
+	codecs(&g, (struct form){ WEIR_CODEC_ZSTD, 0 });
 	assert_int_equal(weir_codec_destroy(g.enc), 0);
 	g.in.codec = g.enc = make(WEIR_CODEC_ZSTD, false, 19);
 	g.in.flags = WEIR_CODEC_MORE;	/* So it does not know the length. */
@@ -440,10 +448,13 @@ static bool has_program(const char *name)
 static void programs_of_others_read_and_write_the_same(void **state)
 {
 	static const struct {
-		uint32_t format;
+		struct form form;
 		const char *program;
-	} peers[] = { { WEIR_CODEC_GZIP, "gzip" },
-		      { WEIR_CODEC_ZSTD, "zstd" } };
+	} peers[] = { { { WEIR_CODEC_GZIP, 0 }, "gzip" },
+		      { { WEIR_CODEC_GZIP, 1 }, "gzip" },
+		      { { WEIR_CODEC_GZIP, 2 }, "gzip" },
+		      { { WEIR_CODEC_GZIP, 3 }, "gzip" },
+		      { { WEIR_CODEC_ZSTD, 0 }, "zstd" } };
 	struct weir_domain *plain, *packed;
 	char cmd[256];
 	struct fixture g;
@@ -460,7 +471,7 @@ static void programs_of_others_read_and_write_the_same(void **state)
 		if (!has_program(peers[i].program))
 			continue;
 		tested++;
-		codecs(&g, peers[i].format);
+		codecs(&g, peers[i].form);
 		assert_int_equal(pwrite(fd[0], g.plain, LEN, 0), LEN);
 		assert_int_equal(ftruncate(fd[1], 0), 0);
 		n = run_kind(g.dma, &g.j, WEIR_ACCEL_COMPRESS,
@@ -501,6 +512,86 @@ static void programs_of_others_read_and_write_the_same(void **state)
 		skip_because("neither gzip nor zstd is installed");
 }
 
+/* All that a header of RFC 1952 may have, and each byte in a job of its own. */
+static void gzip_header_may_have_all_members(void **state)
+{
+	/* Its CRC-16 is that of `crc32` over the bytes before it. */
+	static const unsigned char head[] = {
+		0x1f, 0x8b, 8, 0x1f, 0, 0, 0, 0, 0, 3, 5, 0,
+		'e', 'x', 't', 'r', 'a', 'n', 'a', 'm', 'e', 0,
+		'c', 'o', 'm', 'm', 'e', 'n', 't', 0, 0x42, 0xbe,
+	};
+	struct fixture g;
+	int64_t n, len = 0;
+	size_t i;
+
+	fixture_begin(&g, state);
+	codecs(&g, (struct form){ WEIR_CODEC_GZIP, 1 });
+	n = pack(&g, CAP, 5000);
+	memmove(g.packed + sizeof(head), g.packed + 10, (size_t)n - 10);
+	memcpy(g.packed, head, sizeof(head));
+	n += (int64_t)sizeof(head) - 10;
+	assert_int_equal(unpack(&g, CAP, (size_t)n), 5000);
+	assert_memory_equal(g.back, g.plain, 5000);
+	memset(g.back, 0, 5000);
+	for (i = 0; i < (size_t)n; i++) {
+		g.out.flags = i + 1 < (size_t)n ? WEIR_CODEC_MORE : 0;
+		len += run_mem(g.dma, &g.j, WEIR_ACCEL_DECOMPRESS,
+			       g.back + len, CAP - (size_t)len, g.packed + i, 1,
+			       &g.out);
+	}
+	assert_int_equal(len, 5000);
+	assert_memory_equal(g.back, g.plain, 5000);
+	g.out.flags = 0;
+	g.packed[14] ^= 1;
+	assert_int_equal(unpack(&g, CAP, (size_t)n), -EBADMSG);
+	fixture_end(&g);
+}
+
+/* No byte behind the input is read, and none behind the output is written:
+ * there is no memory. */
+static void codec_stays_inside_both_sides(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), half = 64 * page, f, len;
+	struct fixture g;
+	char *in, *out;
+	int64_t n;
+
+	fixture_begin(&g, state);
+	in = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(in, MAP_FAILED);
+	out = in + half;
+	assert_int_equal(mprotect(in + half - page, page, PROT_NONE), 0);
+	assert_int_equal(mprotect(out + half - page, page, PROT_NONE), 0);
+	for (f = 0; f < N_OF(formats); f++) {
+		codecs(&g, formats[f]);
+		for (len = 1; len < 60 * page; len = len * 2 + 1) {
+			memcpy(out - page - len, g.plain, len);
+			n = run_mem(g.dma, &g.j, WEIR_ACCEL_COMPRESS,
+				    g.packed, CAP, out - page - len, len,
+				    &g.in);
+			assert_true(n > 0);
+			memcpy(out - page - n, g.packed, (size_t)n);
+			assert_int_equal(run_mem(g.dma, &g.j,
+						 WEIR_ACCEL_DECOMPRESS,
+						 out + half - page - len, len,
+						 out - page - n, (size_t)n,
+						 &g.out), len);
+			assert_memory_equal(out + half - page - len, g.plain,
+					    len);
+			memcpy(out - page - len, g.plain, len);
+			assert_int_equal(run_mem(g.dma, &g.j,
+						 WEIR_ACCEL_COMPRESS,
+						 out + half - page - n,
+						 (size_t)n, out - page - len,
+						 len, &g.in), n);
+		}
+	}
+	munmap(in, 2 * half);
+	fixture_end(&g);
+}
+
 /* Compress, encrypt the size of it, and so on: steps of a chain. */
 static void chain_compresses_and_decompresses(void **state)
 {
@@ -512,7 +603,7 @@ static void chain_compresses_and_decompresses(void **state)
 	int64_t n;
 
 	fixture_begin(&g, state);
-	codecs(&g, WEIR_CODEC_ZSTD);
+	codecs(&g, (struct form){ WEIR_CODEC_ZSTD, 0 });
 	n = pack(&g, CAP, LEN);
 	memset(g.packed, 0, CAP);
 	jrec_init(&a);
@@ -551,6 +642,8 @@ int main(void)
 		CASE(arguments_that_make_no_sense_are_refused),
 		CASE(window_that_is_too_large_is_refused),
 		REAL(programs_of_others_read_and_write_the_same),
+		CASE(gzip_header_may_have_all_members),
+		CASE(codec_stays_inside_both_sides),
 		CASE(chain_compresses_and_decompresses),
 	};
 

@@ -37,6 +37,8 @@
  * Formats are those of gzip(1), zstd(1), and of RFC 1950 and 1951, so files can
  * be exchanged with other programs.  zlib and libzstd do the work; libzstd
  * allocates the window of a stream when its first job begins, and keeps it.
+ * Where weir was built with ISA-L, that compresses to gzip at the levels 1 to 3,
+ * and decompresses it, several times as fast as zlib.
  *
  * Re-creates spdk_accel_submit_compress() and spdk_accel_submit_decompress().
  */
