@@ -341,7 +341,8 @@ static int key_of(const struct weir_buf *buf, const struct weir_reactor *r,
 		err = mmap_use_key(buf->use, dev, &mr.lkey);
 		mr.priv = buf->use->key_data;
 	} else {
-		err = mmap_mr(buf->use->mmap, dev, 0, &mr, "weir_job_keys");
+		err = mmap_mr(buf->use->mmap, dev, 0, NULL, &mr,
+			      "weir_job_keys");
 	}
 	if (!err)
 		*ret = (struct weir_provider_key){ mr.priv, mr.lkey, 0 };

@@ -19,10 +19,11 @@ libcore_la_SOURCES += \
 	%D%/domain-user.c \
 	%D%/domain.c \
 	%D%/export/client.c \
+	%D%/export/device-import.c \
 	%D%/export/device.c \
 	%D%/export/import.c \
 	%D%/export/internal.h \
-	%D%/export/message.c \
+	%D%/export/message.h \
 	%D%/export/presence.c \
 	%D%/export/presence.h \
 	%D%/export/process.c \

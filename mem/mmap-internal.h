@@ -88,6 +88,7 @@ struct mmap_part {
 	struct mmap_part *next;
 	uint64_t off, len;
 	uint32_t permissions;
+	const void *owner;	/* A lease's export; NULL: it is shared. */
 	struct device_mr mr;
 };
 
@@ -362,11 +363,17 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 /*
  * Get the registration of @mmap with @device, which is made if need be.  @peers
  * is 0 for this process's own, or the WEIR_MMAP_PEER_ rights of importers, which
- * is a registration by itself; then @device is one of @mmap's devices.  Returns
- * 0, or a negative errno with a message, as weir_mmap_keys().
+ * is a registration by itself; then @device is one of @mmap's devices.  With
+ * @owner, which is NULL otherwise, no other exports share that.  Returns 0, or a
+ * negative errno with a message, as weir_mmap_keys().
  */
 int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint32_t peers,
-	    struct device_mr *ret, const char *call);
+	    const void *owner, struct device_mr *ret, const char *call);
+
+/* End the registration that @owner alone has, if it has one still.  Returns 0 or
+ * the device's errno: peers may still reach the memory. */
+int mmap_mr_end(struct weir_mmap *mmap, struct weir_device *device,
+		const void *owner);
 
 /* Describe what a device must register so that peers have @permissions on @len
  * bytes of @mmap from @off, and the address of the first byte. */
@@ -377,9 +384,10 @@ struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 uint64_t device_range_address(const struct device_range *range)
 	PROVIDER_API(device_range_address);
 
-/* Deregister all devices; under the lock, when the stop is decided.  Returns 0,
- * or a negative errno with a message: then the rest stays registered. */
-int mmap_keys_drop(struct weir_mmap *mmap);
+/* Deregister all devices, or what leases alone have registered; under the lock,
+ * when the stop is decided.  Returns 0, or a negative errno with a message: then
+ * the rest stays registered. */
+int mmap_keys_drop(struct weir_mmap *mmap, bool leases_only);
 
 /*
  * Take back the keys that peers have, and keep those that only this process

@@ -149,7 +149,8 @@ struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 /* Under the lock. */
 static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 		       struct mmap_device *md, uint64_t off, uint64_t len,
-		       uint32_t permissions, const char *call)
+		       uint32_t permissions, const void *owner,
+		       const char *call)
 {
 	struct device_range range;
 	struct mmap_part *part;
@@ -157,7 +158,7 @@ static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 
 	for (part = md->parts; part; part = part->next)
 		if (part->off == off && part->len == len &&
-		    part->permissions == permissions)
+		    part->permissions == permissions && part->owner == owner)
 			break;
 	*ret = part;
 	if (part)
@@ -174,6 +175,7 @@ static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 	part->off = off;
 	part->len = len;
 	part->permissions = permissions;
+	part->owner = owner;
 	part->next = md->parts;
 	md->parts = part;
 	*ret = part;
@@ -204,7 +206,7 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 		err = ensure(mmap, device, &md);
 	} else {
 		md = *mmap_find_device(mmap, device);
-		err = ensure_part(&part, mmap, md, off, len, permissions,
+		err = ensure_part(&part, mmap, md, off, len, permissions, NULL,
 				  "weir_mmap_export_rdma");
 	}
 	if (!err) {
@@ -217,7 +219,7 @@ int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
 }
 
 int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint32_t peers,
-	    struct device_mr *ret, const char *call)
+	    const void *owner, struct device_mr *ret, const char *call)
 {
 	struct mmap_part *part = NULL;
 	int err;
@@ -226,7 +228,7 @@ int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint32_t peers,
 		return whole_mr(mmap, device, ret, false);
 	pthread_mutex_lock(&mmap->lock);
 	err = ensure_part(&part, mmap, *mmap_find_device(mmap, device), 0,
-			  mmap->len, peers, call);
+			  mmap->len, peers, owner, call);
 	if (!err)
 		*ret = part->mr;
 	pthread_mutex_unlock(&mmap->lock);
@@ -241,6 +243,30 @@ static int deregister(const struct weir_mmap *mmap, struct weir_device *device,
 	       device->info.cls->mr_deregister(device, mr);
 }
 
+int mmap_mr_end(struct weir_mmap *mmap, struct weir_device *device,
+		const void *owner)
+{
+	struct mmap_part **p, *part = NULL;
+	struct mmap_device *md;
+	int err = 0;
+
+	pthread_mutex_lock(&mmap->lock);
+	md = *mmap_find_device(mmap, device);
+	for (p = md ? &md->parts : NULL; p && *p && !part;)
+		if ((*p)->owner == owner)
+			part = *p;
+		else
+			p = &(*p)->next;
+	if (part)
+		err = deregister(mmap, device, &part->mr);
+	if (part && !err) {
+		*p = part->next;
+		free(part);
+	}
+	pthread_mutex_unlock(&mmap->lock);
+	return err;
+}
+
 static int drop_windows(const struct weir_mmap *mmap, struct mmap_device *md)
 {
 	if (!md->windows)
@@ -251,44 +277,54 @@ static int drop_windows(const struct weir_mmap *mmap, struct mmap_device *md)
 	return md->device->info.cls->mws_drop(md);
 }
 
-static int drop_parts(const struct weir_mmap *mmap, struct mmap_device *md)
+/* @owned: only those of leases. */
+static int drop_parts(const struct weir_mmap *mmap, struct mmap_device *md,
+		      bool owned)
 {
-	struct mmap_part *part;
+	struct mmap_part **p = &md->parts, *part;
 	int err;
 
-	while ((part = md->parts)) {
+	while ((part = *p)) {
+		if (owned && !part->owner) {
+			p = &part->next;
+			continue;
+		}
 		err = deregister(mmap, md->device, &part->mr);
 		if (err)
 			return err;
-		md->parts = part->next;
+		*p = part->next;
 		free(part);
 	}
 	return 0;
 }
 
+static int drop_device(struct weir_mmap *mmap, struct mmap_device *md)
+{
+	int err = drop_windows(mmap, md);
+
+	if (!err)
+		err = drop_parts(mmap, md, false);
+	if (err || !md->registered)
+		return err;
+	atomic_fetch_add(&mmap->keys_taken, 1);
+	err = deregister(mmap, md->device, &md->mr);
+	if (!err)
+		md->registered = md->given = false;
+	return err;
+}
+
 /* Free memory windows first; otherwise the device keeps the memory that they
  * are bound to: A1.15, B2.4. */
-int mmap_keys_drop(struct weir_mmap *mmap)
+int mmap_keys_drop(struct weir_mmap *mmap, bool leases_only)
 {
 	struct mmap_device *md;
 	int err = 0;
 
-	for (md = mmap->devices; md; md = md->next) {
-		err = drop_windows(mmap, md);
-		if (!err)
-			err = drop_parts(mmap, md);
-		if (err)
-			return err;
-		if (!md->registered)
-			continue;
-		atomic_fetch_add(&mmap->keys_taken, 1);
-		err = deregister(mmap, md->device, &md->mr);
-		if (err)
-			return err;
-		md->registered = false;
-		md->given = false;
-	}
-	return 0;
+	debug_check(mutex_is_held(&mmap->lock));
+	for (md = mmap->devices; md && !err; md = md->next)
+		err = leases_only ? drop_parts(mmap, md, true) :
+				    drop_device(mmap, md);
+	return err;
 }
 
 /* Whether jobs of this process may have taken a key, or may be taking one. */
@@ -325,7 +361,7 @@ static int revoke_device(struct weir_mmap *mmap, struct mmap_device *md)
 
 	err = drop_windows(mmap, md);
 	if (!err)
-		err = drop_parts(mmap, md);
+		err = drop_parts(mmap, md, false);
 	if (err || !md->given)
 		return err;
 	atomic_fetch_add(&mmap->keys_taken, 1);

@@ -302,7 +302,7 @@ static bool is_settled(struct weir_mmap *mmap)
 static void settled(struct weir_mmap *mmap)
 {
 	struct weir_op *op = mmap->stop_op;
-	int err = mmap->stop_drains ? mmap_keys_drop(mmap) : 0;
+	int err = mmap->stop_drains ? mmap_keys_drop(mmap, false) : 0;
 
 	if (!err) {
 		decide(mmap);
@@ -342,7 +342,7 @@ static void settle_again(struct weir_timer_node *node)
  * with nothing revoked. */
 static int close_access(struct weir_mmap *mmap, bool drains)
 {
-	int err = drains ? 0 : mmap_keys_drop(mmap);
+	int err = mmap_keys_drop(mmap, drains);
 
 	debug_check(mutex_is_held(&mmap->lock));
 	if (!err)
@@ -466,7 +466,7 @@ int mmap_stop_now(struct weir_mmap *mmap)
 	pthread_mutex_lock(&mmap->lock);
 	err = refuse_stop(mmap, &manner);
 	if (!err)
-		err = mmap_keys_drop(mmap);
+		err = mmap_keys_drop(mmap, false);
 	if (!err)
 		err = revoke_at_once(mmap);
 	if (!err && mmap_is_started(mmap)) {
@@ -489,7 +489,7 @@ static void stop_from_here(struct weir_mmap *mmap, struct weir_op *op,
 		return;
 	}
 	if (!err && drains)
-		err = mmap_keys_drop(mmap);
+		err = mmap_keys_drop(mmap, false);
 	if (!err)
 		stop_here(mmap);
 	else

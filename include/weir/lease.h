@@ -31,6 +31,13 @@
  * What <weir/export.h> says about importers that do not use this library holds
  * for leases, too.  Leases of one mmap show the same pages.
  *
+ * With .device the lease is by a provider's device (<weir/provider.h>): the
+ * device gets a registration for this lease alone, and its peers import the bytes
+ * with weir_mmap_import_device().  The end of the lease takes the registration
+ * back, which is the device's .mem_deregister().  A device that cannot do so at
+ * once returns an errno and is asked again by each wait, info and destroy.  The
+ * time of the end is the exporter's reactor's alone.
+ *
  * Memory windows, <weir/rdma/mw.h>, are leases by RDMA.
  */
 
@@ -40,6 +47,7 @@
 extern "C" {
 #endif
 
+struct weir_device;
 struct weir_lease;
 
 /*
@@ -53,6 +61,7 @@ struct weir_lease_opts {
 	uint64_t duration_ns;	/* From now to its end; 0: it has no end. */
 	const void *key;	/* NULL: no MAC.  Copied, not kept. */
 	size_t key_len;		/* 16 to 64 bytes. */
+	struct weir_device *device; /* One of the mmap's.  NULL: none. */
 };
 
 /*
@@ -60,9 +69,11 @@ struct weir_lease_opts {
  *
  * The rules of weir_mmap_export() hold.  So all leases of an mmap that share its
  * memfd have the right that the first export has decided; leases by copying
- * (WEIR_EXPORT_COPY) cannot enforce rights.
+ * (WEIR_EXPORT_COPY) cannot enforce rights.  With .device it is the rules of
+ * weir_mmap_export_device() that hold.
  *
- * A lease takes four file descriptors and two pages of memory.  It ends by
+ * A lease takes four file descriptors and two pages of memory, or with .device a
+ * registration.  It ends by
  * weir_lease_revoke(), by its time, by weir_lease_destroy(), and with all exports
  * of @mmap: by weir_mmap_revoke(), weir_mmap_stop() and weir_mmap_drain().
  * @mmap can be destroyed before the lease.
@@ -70,7 +81,7 @@ struct weir_lease_opts {
  * Returns 0 with *@ret set, to be freed by weir_lease_destroy(), or
  *   -ESHUTDOWN  @r is stopping
  *   -ENOMEM, -EMFILE, -ENFILE  no memory or no file descriptor left
- *   and what weir_mmap_export() returns
+ *   and what weir_mmap_export(), or weir_mmap_export_device(), returns
  *
  * Call on @r's thread, which is that of the mmap's owner.
  *
@@ -94,7 +105,8 @@ WEIR_API int weir_lease_create(struct weir_lease **ret, struct weir_reactor *r,
 
 /*
  * Get the bytes and the file descriptors that an importer of @lease needs, as
- * from weir_mmap_export().  Importers use weir_mmap_import().
+ * from weir_mmap_export().  Importers use weir_mmap_import(), or
+ * weir_mmap_import_device() for the bytes alone of a lease by a device.
  *
  * @lease owns them; they are valid until it ends.  Each call gives the same.
  *
@@ -128,8 +140,8 @@ WEIR_API int weir_lease_renew(struct weir_lease *lease, uint64_t duration_ns);
  *
  * @op is an operation on the lease's reactor.  It completes with 0; if it is
  * cancelled, or its deadline passes, with -ECANCELED or -ETIMEDOUT, and
- * weir_why() names the processes that still use the memory.  The lease has ended
- * in any case.  Call again to go on waiting.
+ * weir_why() names the processes or the device that still use the memory.  The
+ * lease has ended in any case.  Call again to go on waiting.
  *
  * If @op is NULL, the call ends the lease and does not wait.
  *
@@ -138,7 +150,7 @@ WEIR_API int weir_lease_renew(struct weir_lease *lease, uint64_t duration_ns);
  *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  * or, with the lease ended:
  *   -EINPROGRESS  @op is NULL and importers still use the memory; weir_why()
- *                 says which processes
+ *                 says which processes, or which device
  *
  * Call on the lease's reactor.
  *
@@ -173,7 +185,8 @@ WEIR_API int weir_lease_wait(struct weir_lease *lease, struct weir_op *op);
 struct weir_lease_info {
 	size_t size;		/* Set by the caller: the size of the struct. */
 	uint32_t state;		/* WEIR_LEASE_ */
-	uint32_t busy;		/* Reactors of importers that have jobs in it. */
+	uint32_t busy;		/* Reactors of importers that have jobs in it;
+				 * 1: a device that has not let go of it. */
 	uint64_t left_ns;	/* To its end; WEIR_FOREVER: it has none. */
 };
 
@@ -219,6 +232,7 @@ WEIR_API int weir_lease_destroy(struct weir_lease *lease);
  *
  * Returns 0, or
  *   -EINVAL  @name is too short or too long
+ *   -EOPNOTSUPP  @lease is by a device
  *   -EEXIST  there is one of that name
  *   -EAGAIN  there are as many names as .names of the exporter
  *   -ESTALE  @lease has ended

@@ -147,9 +147,10 @@ struct weir_provider_ops {
 
 	/*
 	 * Register memory of an mmap, when its keys are needed first, or an
-	 * export of it.  .mem_deregister() ends that: when it has returned 0, no
-	 * device or peer reads or writes the memory by @key any more.  If it
-	 * fails, the stop of the mmap fails with its errno.  Both or none.
+	 * export or a lease of it.  .mem_deregister() ends that: when it has
+	 * returned 0, no device or peer reads or writes the memory by @key any
+	 * more.  If it fails, the stop of the mmap fails with its errno, and a
+	 * lease asks again until it returns 0.  Both or none.
 	 */
 	int (*mem_register)(void *card, const struct weir_provider_range *range,
 			    struct weir_provider_key *ret);

@@ -22,6 +22,7 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/export/internal.h"
+#include "mem/export/message.h"
 #include "reactor/op-inline.h"
 
 #define CALL "weir_mmap_import_from"

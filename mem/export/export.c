@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -364,6 +365,10 @@ struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call)
  * ending, among those that are revoked.  When that list forgets the export, the
  * lease is over and does not need the mmap any more.
  *
+ * A lease by a device has no pages, but a registration of its own, which its end
+ * takes back.  It stays in the list of leases until it is freed or the mmap's
+ * exports end, which takes back all registrations.
+ *
  * The time of its end is in the control page, where importers look before each
  * slice.  In a world time is virtual, and importers do not look: there our timer
  * alone ends it.
@@ -542,11 +547,13 @@ static int export_give(struct weir_export_desc *ret,
 		.size = sizeof(desc),
 		.bytes = blob->bytes,
 		.len = blob->len,
-		.n_fds = EXPORT_FDS,
 	};
 
 	memset(desc.fds, 0xff, sizeof(desc.fds));
-	files_of(desc.fds, mmap, x, blob->kind);
+	if (blob->kind != DESCRIPTOR_DEVICE) {
+		desc.n_fds = EXPORT_FDS;
+		files_of(desc.fds, mmap, x, blob->kind);
+	}
 	return opts_give(ret, &desc, sizeof(desc), call);
 }
 
@@ -593,25 +600,44 @@ static void retire(struct weir_mmap *mmap, struct mmap_export *x)
 }
 
 static void wait_look(struct export_wait *w);
+static uint32_t count_lease(const struct weir_lease *lease, char *names,
+			    size_t len);
 
-/* It has left the mmap's list. */
-static void retire_lease(struct weir_lease *lease)
+/* Nothing is granted by it any more. */
+static void close_lease(struct weir_lease *lease)
 {
-	debug_check(lease->is_open);
-	retire(lease->mmap, lease->x);
 	lease->is_open = false;
 	wheel_del(&lease->r->wheel, &lease->timer);
 	if (lease->waiter)
 		wait_look(lease->waiter);
 }
 
-static void lease_end(struct weir_lease *lease)
+/* It has left the mmap's list. */
+static void retire_lease(struct weir_lease *lease)
+{
+	debug_check(lease->is_open || lease->x->device);
+	retire(lease->mmap, lease->x);
+	close_lease(lease);
+}
+
+static void unlist(struct weir_lease *lease)
 {
 	struct mmap_export **p = &lease->mmap->leases;
 
 	while (*p != lease->x)
 		p = &(*p)->next;
 	*p = lease->x->next;
+}
+
+static void lease_end(struct weir_lease *lease)
+{
+	debug_check(lease->is_open);
+	if (lease->x->device) {
+		close_lease(lease);
+		(void)count_lease(lease, NULL, 0);
+		return;
+	}
+	unlist(lease);
 	retire_lease(lease);
 }
 
@@ -635,12 +661,29 @@ static uint32_t count_one(const struct mmap_export *x, char *names, size_t len)
 		       presence_count_busy(&x->presence, names, len) : 0;
 }
 
+/* Ask the device to take the registration back, once more: 0 if it has. */
+static uint32_t count_device(const struct weir_lease *lease, char *names,
+			     size_t len)
+{
+	struct weir_device *device = lease->x->device;
+	int err = lease->is_open ? 0 :
+		  mmap_mr_end(lease->mmap, device, lease->x);
+
+	if (err && names)
+		snprintf(names, len, "device %s (%s)", device_name(device),
+			 strerror(-err));
+	return err != 0;
+}
+
 static uint32_t count_lease(const struct weir_lease *lease, char *names,
 			    size_t len)
 {
 	if (names)
 		names[0] = '\0';
-	return lease->x ? count_one(lease->x, names, len) : 0;
+	if (!lease->x)
+		return 0;
+	return lease->x->device ? count_device(lease, names, len) :
+				  count_one(lease->x, names, len);
 }
 
 uint32_t export_count_busy(struct weir_mmap *mmap, bool exported, char *names,
@@ -841,13 +884,38 @@ static void set_end(struct weir_lease *lease, uint64_t duration)
 	uint64_t now = reactor_now_fresh(r);
 
 	lease->end = duration && duration < UINT64_MAX - now ? now + duration : 0;
-	atomic_store(&lease->x->line.page->not_after,
-		     lease->x->line.page->time_namespace ? lease->end : 0);
+	if (lease->x->line.page)
+		atomic_store(&lease->x->line.page->not_after,
+			     lease->x->line.page->time_namespace ? lease->end :
+								   0);
 	wheel_del(&r->wheel, &lease->timer);
 	if (!lease->end)
 		return;
 	wheel_add(&r->wheel, &lease->timer, lease->end);
 	reactor_touch(r);
+}
+
+/* By a device: with a registration of its own. */
+static int open_registration(struct weir_lease *lease,
+			     struct weir_device *device,
+			     struct weir_export_opts *opts)
+{
+	struct mmap_export *x = export_alloc(LEASE);
+	int err;
+
+	if (!x)
+		return -ENOMEM;
+	x->device = device;
+	err = export_by_device(&lease->blob, lease->mmap, device, x, opts,
+			       LEASE);
+	if (err) {
+		/* If the device keeps it, the stop of the mmap ends it. */
+		(void)mmap_mr_end(lease->mmap, device, x);
+		export_free(x);
+		return err;
+	}
+	lease->x = x;
+	return 0;
 }
 
 static int open_export(struct weir_lease *lease,
@@ -862,6 +930,8 @@ static int open_export(struct weir_lease *lease,
 	};
 	int err;
 
+	if (opts->device)
+		return open_registration(lease, opts->device, &eo);
 	err = export_open(&lease->blob, &lease->x, lease->mmap, &eo);
 	if (err)
 		return err;
@@ -1028,8 +1098,12 @@ int weir_lease_destroy(struct weir_lease *lease)
 		return why(-EBUSY, "weir_lease_destroy: importers still use the "
 			   "memory: %s; revoke the lease with an operation to "
 			   "wait for them", names);
-	if (lease->x)
+	if (lease->x && lease->x->device) {
+		unlist(lease);
+		export_free(lease->x);
+	} else if (lease->x) {
 		lease->x->lease = NULL;
+	}
 	reactor_detach(&lease->obj);
 	free(lease);
 	return 0;

@@ -10,11 +10,11 @@
  *	export/process.c  what cannot be shared, by copying
  *	export/presence.c which importers are busy, and which are dead
  *	export/import.c   the importer's side
- *	export/device.c   exports and imports by devices of providers
+ *	export/device.c   exports by devices of providers; device-import.c: imports
  *	export/watch.c    waiting for the end of the exporter
  *	export/server.c   the exporter: its socket, requests, answers
  *	export/client.c   weir_mmap_import_from()
- *	export/message.c  the two messages that they exchange
+ *	export/message.h  the two messages that they exchange
  *	descriptor.c      the bytes
  *
  * File descriptors that go with a descriptor:
@@ -144,6 +144,19 @@ bool process_has_ended(pid_t pid, uint64_t start_time);
 /* Whether jobs by address use its domain. */
 bool process_is_busy(const struct weir_mmap *mmap);
 
+/* Check the key of a MAC, or that there is none.  Returns 0, or a negative errno
+ * with a message that begins with @call. */
+static inline int export_check_key(const void *key, size_t key_len,
+				   const char *call)
+{
+	uint8_t mac[DESCRIPTOR_MAC_LEN];
+
+	if (!key)
+		return key_len ? why(-EINVAL, "%s: .key_len without .key",
+				     call) : 0;
+	return descriptor_mac(mac, "", 0, key, key_len, call);
+}
+
 /* A descriptor that was made; kept, for its bytes may be in use. */
 struct export_blob {
 	struct export_blob *next;
@@ -166,6 +179,7 @@ struct mmap_export {
 	int pidfd;		/* -1: not exported by copying yet. */
 	uint8_t device_id[16];	/* Of those by devices, which have no line; */
 	bool has_device_id;	/* if there was one. */
+	struct weir_device *device;	/* By which it is a lease; NULL: none. */
 	struct export_blob *blobs;
 	unsigned int n_blobs;
 };
@@ -192,6 +206,15 @@ int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
  * -EIO, with a message that begins with @call. */
 int export_device_id(struct mmap_export *x, const char *call)
 	PROVIDER_API(export_device_id);
+
+/*
+ * export/device.c: describe @mmap as @opts and @device export it, in *@ret, and
+ * register it: for @x alone if @x is a lease's.  Returns 0, or a negative errno
+ * with a message that begins with @call.
+ */
+int export_by_device(struct export_blob **ret, struct weir_mmap *mmap,
+		     struct weir_device *device, struct mmap_export *x,
+		     struct weir_export_opts *opts, const char *call);
 
 /* export/import.c: end one that was not given away. */
 struct import;
@@ -345,32 +368,5 @@ struct export_place {
 	dev_t dev;
 	ino_t ino;
 };
-
-/*
- * The messages, one packet each: a request is a header and the name; an answer
- * is a header and, if it was granted, the descriptor, with the descriptors.
- */
-#define MESSAGE_HEADER 16
-#define MESSAGE_NAME_MAX 255
-#define MESSAGE_REQUEST_MAX (MESSAGE_HEADER + MESSAGE_NAME_MAX)
-#define MESSAGE_ANSWER_MAX (MESSAGE_HEADER + DESCRIPTOR_MAX)
-
-size_t message_put_request(uint8_t *buf, const char *name);
-
-/*
- * Copy the name in the @len bytes of @buf to @name, which has
- * MESSAGE_NAME_MAX + 1 bytes.  Returns 0, -EPROTO or -EPROTONOSUPPORT.
- */
-int message_get_request(char *name, const uint8_t *buf, size_t len);
-
-/* @err is 0 or a negative errno; @len bytes of a descriptor follow. */
-size_t message_put_answer(uint8_t *buf, int err, const void *desc, size_t len);
-
-/*
- * What the @len bytes of @buf answer.  Returns 0 with *@desc and *@desc_len
- * set, or the negative errno of the exporter, or -EPROTO or -EPROTONOSUPPORT.
- */
-int message_get_answer(const void **desc, size_t *desc_len, const uint8_t *buf,
-		       size_t len);
 
 #endif /* WEIR_MEM_EXPORT_INTERNAL_H */

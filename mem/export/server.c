@@ -32,6 +32,7 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/export/internal.h"
+#include "mem/export/message.h"
 #include "reactor/reactor-internal.h"
 
 #define CALL "weir_exporter_create"
@@ -644,6 +645,9 @@ int weir_exporter_add_lease(struct weir_exporter *x, const char *name,
 
 	if (!err)
 		err = weir_lease_export(lease, &desc);
+	if (!err && !desc.n_fds)
+		err = why(-EOPNOTSUPP, CALL_LEASE ": the lease is by a device; "
+			  "send its bytes to the importer yourself");
 	return err ? err : add(x, name, &desc, CALL_LEASE);
 }
 

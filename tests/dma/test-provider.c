@@ -13,6 +13,7 @@
 #include <weir/device.h>
 #include <weir/engine.h>
 #include <weir/export.h>
+#include <weir/lease.h>
 #include <weir/provider.h>
 
 #define LEN 8192u
@@ -902,6 +903,194 @@ static void export_by_device_is_checked_and_authenticated(void **state)
 	share_end(s);
 }
 
+/* Leases by a device. */
+
+static struct weir_lease *lease_of(struct weir_reactor *r, struct sharing *s)
+{
+	struct weir_lease_opts opts = {
+		.size = sizeof(opts), .device = s->dev,
+	};
+	struct weir_lease *lease = NULL;
+
+	assert_int_equal(weir_lease_create(&lease, r, s->m, &opts), 0);
+	return lease;
+}
+
+static uint32_t state_of(const struct weir_lease *lease)
+{
+	struct weir_lease_info info = { .size = sizeof(info) };
+
+	assert_int_equal(weir_lease_info(lease, &info), 0);
+	return info.state;
+}
+
+static void lease_by_device_has_a_registration_of_its_own(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct weir_lease *lease[2];
+	int i;
+
+	assert_int_equal(weir_mmap_export_device(s->m, s->dev, NULL, &s->desc),
+			 0);
+	for (i = 0; i < 2; i++) {
+		lease[i] = lease_of(r, s);
+		assert_int_equal(a.registers, 2 + i);
+		assert_int_equal(a.range.permissions, PEER);
+		assert_int_equal(weir_lease_export(lease[i], &s->desc), 0);
+		assert_int_equal(s->desc.n_fds, 0);
+		assert_int_equal(s->desc.fds[0], -1);
+		/* The domain is too small for it. */
+		assert_int_equal(import(s), -EIO);
+		assert_int_equal(a.seen.bytes[3], 202 + i);
+	}
+	assert_int_equal(weir_lease_revoke(lease[0], NULL), 0);
+	assert_int_equal(a.deregisters, 1);
+	assert_int_equal(state_of(lease[0]), WEIR_LEASE_OVER);
+	assert_int_equal(weir_lease_renew(lease[0], 0), -ESTALE);
+	assert_int_equal(weir_lease_export(lease[0], &s->desc), -ESTALE);
+	assert_int_equal(state_of(lease[1]), WEIR_LEASE_OPEN);
+	assert_int_equal(weir_lease_renew(lease[1], WEIR_MSEC), 0);
+	UNTIL(r, a.deregisters == 2);
+	assert_int_equal(state_of(lease[1]), WEIR_LEASE_OVER);
+	assert_int_equal(weir_lease_destroy(lease[0]), 0);
+	assert_int_equal(weir_lease_destroy(lease_of(r, s)), 0);
+	assert_int_equal(a.deregisters, 3);
+	assert_int_equal(weir_mmap_stop(s->m, NULL, NULL), 0);
+	assert_int_equal(weir_lease_destroy(lease[1]), 0);
+	share_end(s);
+}
+
+static void device_that_keeps_a_lease_is_waited_for(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct weir_lease *lease = lease_of(r, s);
+	struct rec rec;
+
+	a.keep_fails = -EBUSY;
+	assert_int_equal(weir_lease_revoke(lease, NULL), -EINPROGRESS);
+	assert_non_null(strstr(weir_why(), "device unit0 (Device or resource"));
+	assert_int_equal(state_of(lease), WEIR_LEASE_ENDING);
+	rec_init(&rec);
+	weir_op_set_deadline(&rec.op, WEIR_USEC);
+	STARTS(weir_lease_wait(lease, &rec.op));
+	assert_int_equal(finish(r, &rec), -ETIMEDOUT);
+	assert_int_equal(weir_lease_destroy(lease), -EBUSY);
+	assert_int_equal(weir_mmap_stop(s->m, NULL, NULL), -EBUSY);
+	rec_init(&rec);
+	STARTS(weir_lease_revoke(lease, &rec.op));
+	some_turns(r, 5);
+	assert_int_equal(rec.calls, 0);
+	a.keep_fails = 0;
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(a.deregisters, 1);
+	assert_int_equal(state_of(lease), WEIR_LEASE_OVER);
+	assert_int_equal(weir_lease_destroy(lease), 0);
+	share_end(s);
+}
+
+/* Also while the exporter's own bufs are out. */
+static void leases_by_device_end_with_all_exports(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct weir_inventory *inv = start_inventory(r, s->m);
+	struct weir_buf *buf = get_buf(inv, s->m, s->mem, 100, 0);
+	struct weir_lease *lease[2] = { lease_of(r, s), NULL };
+	struct rec waits, drains;
+
+	assert_int_equal(weir_mmap_revoke(s->m, NULL, NULL), 0);
+	assert_int_equal(a.deregisters, 1);
+	assert_int_equal(state_of(lease[0]), WEIR_LEASE_OVER);
+	lease[1] = lease_of(r, s);
+	rec_init(&waits);
+	rec_init(&drains);
+	STARTS(weir_lease_wait(lease[1], &waits.op));
+	STARTS(weir_mmap_drain(s->m, r, &drains.op));
+	assert_int_equal(finish(r, &waits), 0);
+	assert_int_equal(a.deregisters, 2);
+	assert_int_equal(drains.calls, 0);
+	weir_buf_put(buf);
+	assert_int_equal(finish(r, &drains), 0);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_mmap_destroy(s->m), 0);
+	s->m = NULL;
+	assert_int_equal(weir_lease_destroy(lease[0]), 0);
+	assert_int_equal(weir_lease_destroy(lease[1]), 0);
+	share_end(s);
+}
+
+/* An exporter sends descriptors, of which it has none. */
+static void lease_by_device_is_not_for_an_exporter(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	char dir[] = "/tmp/weir-provider-XXXXXX", path[64];
+	struct sharing *s = share(WEIR_MMAP_PEER_READ);
+	struct weir_lease *lease = lease_of(r, s);
+	struct weir_exporter *x = NULL;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/s", dir);
+	assert_int_equal(weir_exporter_create(&x, r, path, NULL), 0);
+	assert_int_equal(weir_exporter_add_lease(x, "a", lease), -EOPNOTSUPP);
+	assert_starts_with(weir_why(), "weir_exporter_add_lease: ");
+	weir_exporter_destroy(x);
+	assert_int_equal(rmdir(dir), 0);
+	assert_int_equal(weir_lease_destroy(lease), 0);
+	share_end(s);
+}
+
+static void lease_that_a_device_cannot_give_is_refused(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_lease_opts opts = { .size = sizeof(opts) };
+	struct sharing *s = share(WEIR_MMAP_PEER_READ);
+	struct weir_lease *lease = NULL;
+	struct weir_device *cpu = NULL;
+
+#define LEASE_IS(err) \
+	do { \
+		assert_int_equal(weir_lease_create(&lease, r, s->m, &opts), \
+				 err); \
+		assert_starts_with(weir_why(), "weir_lease_create: "); \
+		assert_null(lease); \
+	} while (0)
+	assert_int_equal(weir_device_open_name(&cpu, "cpu"), 0);
+	opts.device = cpu;
+	LEASE_IS(-ENOENT);
+	opts.device = s->dev;
+	opts.flags = WEIR_EXPORT_COPY;
+	LEASE_IS(-EINVAL);
+	opts.flags = 0;
+	opts.permissions = WEIR_MMAP_PEER_WRITE;
+	LEASE_IS(-EACCES);
+	opts.permissions = 0;
+	a.describe_fails = -EHOSTDOWN;
+	assert_int_equal(weir_lease_create(&lease, r, s->m, &opts),
+			 -EHOSTDOWN);
+	a.describe_fails = 0;
+	assert_int_equal(a.registers, 1);
+	assert_int_equal(a.deregisters, 1);
+	a.register_fails = -ENOSPC;
+	assert_int_equal(weir_lease_create(&lease, r, s->m, &opts), -ENOSPC);
+	a.register_fails = 0;
+	a.deregisters++; /* It was not registered. */
+	for (long i = 0; has_counts(); i++) {
+		int err;
+
+		atomic_store(&allocations_left, i);
+		err = weir_lease_create(&lease, r, s->m, &opts);
+		atomic_store(&allocations_left, -1);
+		if (!err)
+			break;
+		assert_int_equal(err, -ENOMEM);
+	}
+	assert_int_equal(weir_lease_destroy(lease), 0);
+	assert_int_equal(weir_device_close(cpu), 0);
+	share_end(s);
+}
+
 /* More than a version knows, more than an mmap keeps, and more than there is. */
 static void limits_of_providers_are_told(void **state)
 {
@@ -979,6 +1168,11 @@ int main(void)
 		CASE(import_is_reached_in_the_domain_of_its_device),
 		CASE(export_by_device_is_checked_and_authenticated),
 		CASE(export_is_imported_by_its_own_provider_alone),
+		CASE(lease_by_device_has_a_registration_of_its_own),
+		CASE(device_that_keeps_a_lease_is_waited_for),
+		CASE(leases_by_device_end_with_all_exports),
+		REAL(lease_by_device_is_not_for_an_exporter),
+		CASE(lease_that_a_device_cannot_give_is_refused),
 		CASE(limits_of_providers_are_told),
 	};
 
