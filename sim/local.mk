@@ -20,7 +20,6 @@ libsim_la_SOURCES += \
 	%D%/peer.c \
 	%D%/socket-conn.c \
 	%D%/socket-connect.c \
-	%D%/socket-flow.c \
 	%D%/socket.c \
 	%D%/socket.h \
 	%D%/world.c \

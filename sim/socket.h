@@ -7,8 +7,8 @@
  *
  *	socket.c            calls on sockets
  *	socket-connect.c    listeners, and how connections are made
- *	socket-conn.c       connections: closes, resets, power cuts
- *	socket-flow.c       one direction of one: bytes on their way
+ *	socket-conn.c       connections: bytes on their way, closes, resets, power
+ *	                    cuts
  *
  * A connection has two ends and two flows; end i writes into flow i.  An end
  * belongs to a descriptor.  The connection exists as long as one of its ends.
@@ -121,10 +121,7 @@ struct sockets {
 	uint64_t sent, received, lost, connections, resets;
 };
 
-/* socket-flow.c */
-
-void flow_init(struct flow *fl, struct conn *conn, uint32_t side);
-void flow_fini(struct flow *fl);
+/* socket-conn.c */
 
 /* Bytes that a writer may add now. */
 uint64_t flow_space(const struct flow *fl);
@@ -139,18 +136,8 @@ int64_t flow_receive(struct flow *fl, const struct io_step *step, bool peek);
 /* Send @what, behind all that was sent before. */
 void flow_tell(struct flow *fl, enum part_what what);
 
-/* Drop what is on its way, and what has arrived. */
-void flow_drop(struct flow *fl);
-void flow_drop_all(struct flow *fl);
-
-/* Schedule the arrival of the next part again. */
-void flow_schedule(struct flow *fl);
-void flow_heal(struct flow *fl);
-
 /* Draw whether, and until when, a wire delivers nothing: 0, or the time. */
 uint64_t wire_stall(struct weir_sim *sim, const char *name);
-
-/* socket-conn.c */
 
 struct sockets *sockets_of(struct weir_sim *sim);	/* NULL: no memory. */
 
@@ -165,9 +152,6 @@ void conn_leave(struct end *e);
 
 /* End @side gets @err, and the other one soon a reset. */
 void conn_reset(struct conn *conn, uint32_t side, int err);
-
-/* A reset, or what @what says, has arrived at @e. */
-void end_hears(struct end *e, enum part_what what);
 
 /* Draw whether there will be a reset. */
 void conn_trouble(struct conn *conn);
