@@ -20,6 +20,8 @@ noinst_PROGRAMS += \
 	%D%/25-group \
 	%D%/26-spread \
 	%D%/33-card \
+	%D%/35-scenario \
+	%D%/35-without-fsync \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -45,6 +47,10 @@ noinst_PROGRAMS += \
 %C%_26_spread_LDADD = libweir.la
 %C%_33_card_SOURCES = %D%/33-card.c %D%/card.c %D%/card-hardware.h %D%/card.h
 %C%_33_card_LDADD = libweir.la
+%C%_35_scenario_LDADD = $(weir_sim) libweir.la
+%C%_35_without_fsync_LDADD = $(weir_sim) libweir.la
+%C%_35_without_fsync_CPPFLAGS = $(AM_CPPFLAGS) -DWITHOUT_FSYNC
+%C%_35_without_fsync_SOURCES = %D%/35-scenario.c
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.

@@ -56,6 +56,7 @@ weiraccelinclude_HEADERS += \
 weirsiminclude_HEADERS += \
 	%D%/weir/sim/file.h \
 	%D%/weir/sim/memory.h \
+	%D%/weir/sim/runner.h \
 	%D%/weir/sim/socket.h \
 	%D%/weir/sim/world.h
 

@@ -18,6 +18,10 @@ libsim_la_SOURCES += \
 	%D%/op.c \
 	%D%/parts.c \
 	%D%/peer.c \
+	%D%/runner-params.c \
+	%D%/runner-seeds.c \
+	%D%/runner.c \
+	%D%/runner.h \
 	%D%/socket-conn.c \
 	%D%/socket-connect.c \
 	%D%/socket.c \

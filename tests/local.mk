@@ -211,7 +211,8 @@ check-threads: all
 # As distcheck, but of the tests only the scripts, which see the tree and what
 # is installed, and the programs that they run: what a program tests is the same
 # wherever it is built.
-script_programs = %D%/support/without-call %D%/support/without-uring tools/weir-sim-mutation
+script_programs = %D%/sim/runner-scenarios %D%/support/without-call \
+	%D%/support/without-uring tools/weir-sim-mutation
 if HAVE_VERBS
 script_programs += tools/weir-sim-verbs
 endif

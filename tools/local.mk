@@ -56,22 +56,13 @@ endif
 
 bin_PROGRAMS += %D%/weir-sim
 %C%_weir_sim_LDFLAGS = $(program_ldflags)
-# What runs scenarios, and the scenarios.
-weir_sim_runner = \
-	%D%/json.c \
-	%D%/json.h \
-	%D%/sim-command.c \
-	%D%/sim-command.h \
-	%D%/sim-file.c \
+# What all scenarios need, and the scenarios.
+weir_sim_common = \
 	%D%/sim-fixture.c \
 	%D%/sim-fixture.h \
-	%D%/sim-run.c \
-	%D%/sim-shrink.c \
-	%D%/sim-state.c \
-	%D%/sim-tell.c \
-	%D%/sim.h \
+	%D%/sim-scenarios.h \
 	%D%/weir-sim.c
-weir_sim_sources = $(weir_sim_runner) \
+weir_sim_sources = $(weir_sim_common) \
 	%D%/sim-chains.c \
 	%D%/sim-chains.h \
 	%D%/sim-copier.c \
@@ -91,7 +82,6 @@ weir_sim_sources = $(weir_sim_runner) \
 	%D%/sim-pools.c \
 	%D%/sim-reactor.c \
 	%D%/sim-scenarios.c \
-	%D%/sim-scenarios.h \
 	%D%/sim-stream.c
 %C%_weir_sim_SOURCES = $(weir_sim_sources)
 %C%_weir_sim_LDADD = $(weir_sim) libweir.la
@@ -105,7 +95,7 @@ endif
 # Over the mock for RDMA, which lives in tests/.
 if HAVE_VERBS
 check_PROGRAMS += %D%/weir-sim-verbs
-%C%_weir_sim_verbs_SOURCES = $(weir_sim_runner) $(sim_verbs)
+%C%_weir_sim_verbs_SOURCES = $(weir_sim_common) $(sim_verbs)
 if SANITIZE
 %C%_weir_sim_verbs_LDADD = libweir-all.la
 else

@@ -112,7 +112,7 @@ static void link_set_up(struct program *p, struct link *l, uint32_t number)
 	l->n_steps = 1 + rnd(p->run, STEPS);
 	l->finally = 0;
 	err = weir_chain_create(&l->chain, l->core->r, &opts);
-	must(!err || p->run->params.faults, "a chain can be made", "%d: %s",
+	must(!err || p->run->trial->faults, "a chain can be made", "%d: %s",
 	     err, weir_why());
 	if (err)
 		return;
@@ -246,7 +246,7 @@ static void start_again(struct program *p, struct core *c)
 {
 	int err = weir_dma_start(c->dma);
 
-	must(!err || p->run->params.faults, "nothing fails without a cause",
+	must(!err || p->run->trial->faults, "nothing fails without a cause",
 	     "a start: %d: %s", err, weir_why());
 	p->stops++;
 }
@@ -348,7 +348,7 @@ static void start_link(struct link *l)
 	task_init(&l->task, p->run, "chain", link_end);
 	l->task.op.data = l;
 	l->stops = p->stops;
-	l->task.may_be_flushed = p->run->params.faults || was_stopped(l);
+	l->task.may_be_flushed = p->run->trial->faults || was_stopped(l);
 	l->first = 0;
 	l->cancel.is_set = false;
 	err = weir_chain_start(l->chain, &l->task.op);
@@ -494,8 +494,9 @@ static bool is_done(struct run *run)
 	return true;
 }
 
-static void run_chains(struct run *run)
+static void run_chains(struct weir_sim_trial *trial)
 {
+	struct run *run = run_begin(trial);
 	static struct program p;
 	uint32_t i;
 
@@ -507,7 +508,7 @@ static void run_chains(struct run *run)
 		set_up_core(&p, &p.cores[i], run->reactors[i]);
 	for (i = 0; i < LINKS; i++)
 		link_set_up(&p, &p.links[i], i);
-	for (i = 0; run->budget && i < 20 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 20 * run->trial->ops; i++) {
 		places_mend(&p);
 		disturb(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 200));
@@ -517,7 +518,8 @@ static void run_chains(struct run *run)
 	places_take_down(&p);
 }
 
-const struct scenario scenario_chains = {
+const struct weir_sim_scenario scenario_chains = {
+	.size = sizeof(scenario_chains),
 	.name = "chains",
 	.what = "chains of jobs between memory, cards and a peer, with cancels",
 	.run = run_chains,

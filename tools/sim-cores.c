@@ -293,7 +293,7 @@ static void sync_make(struct program *p, struct sync *sync)
 	err = sync->is_shared ?
 		      weir_sync_create_in(&sync->sync, p->mmap, off, &opts) :
 		      weir_sync_create(&sync->sync, &opts);
-	must(!err || p->run->params.faults, "nothing fails without a cause",
+	must(!err || p->run->trial->faults, "nothing fails without a cause",
 	     "a sync event: %d: %s", err, weir_why());
 	if (err)
 		sync->sync = NULL;
@@ -595,14 +595,15 @@ static void check_refused(struct program *p)
 	}
 }
 
-static void run_cores(struct run *run)
+static void run_cores(struct weir_sim_trial *trial)
 {
+	struct run *run = run_begin(trial);
 	static struct program p;
 
 	program_begin(run, &p, sizeof(p));
 	p.run = run;
 	set_up(&p);
-	for (uint32_t i = 0; run->budget && i < 10 * run->params.ops; i++) {
+	for (uint32_t i = 0; run->budget && i < 10 * run->trial->ops; i++) {
 		if (one_in(run, 2))
 			act_all(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 60));
@@ -616,7 +617,8 @@ static void run_cores(struct run *run)
 	take_down(&p);
 }
 
-const struct scenario scenario_cores = {
+const struct weir_sim_scenario scenario_cores = {
+	.size = sizeof(scenario_cores),
 	.name = "cores",
 	.what = "calls, posts, waits for capacity and sync events among cores",
 	.run = run_cores,

@@ -67,7 +67,7 @@ void copier_ended(struct copier *c)
 	weir_sim_note(p->run->sim, c->path, (uint64_t)-(int64_t)c->err);
 	if (c->err) {
 		p->failed++;
-		must(c->may_fail || c->cut || p->run->params.faults,
+		must(c->may_fail || c->cut || p->run->trial->faults,
 		     "a copy fails for a cause", "%s: %d", c->path, c->err);
 		must(c->cut || !c->may_have_temp || !temp_is_there(c),
 		     "a copy that failed leaves nothing behind", "%s: %d",
@@ -317,8 +317,9 @@ static void take_down(struct program *p)
 	end_reactors(p->run);
 }
 
-static void run_cp(struct run *run)
+static void run_cp(struct weir_sim_trial *trial)
 {
+	struct run *run = run_begin(trial);
 	static struct program p;
 	uint32_t i;
 
@@ -327,7 +328,7 @@ static void run_cp(struct run *run)
 	make_reactors(run, 1 + rnd(run, HOSTS));
 	for (i = 0; i < HOSTS; i++)
 		host_set_up(&p, i);
-	for (i = 0; run->budget && i < 40 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 40 * run->trial->ops; i++) {
 		disturb(&p);
 		(void)weir_sim_run(run->sim, WEIR_SEC, 1 + rnd(run, 60));
 	}
@@ -335,7 +336,8 @@ static void run_cp(struct run *run)
 	take_down(&p);
 }
 
-const struct scenario scenario_cp = {
+const struct weir_sim_scenario scenario_cp = {
+	.size = sizeof(scenario_cp),
 	.name = "cp",
 	.what = "files copied as by weir-cp, through power cuts and full disks",
 	.run = run_cp,

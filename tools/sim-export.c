@@ -14,7 +14,7 @@
 
 bool went_well(struct program *p, int err, const char *what)
 {
-	must(!err || p->run->params.faults, "nothing fails without a cause",
+	must(!err || p->run->trial->faults, "nothing fails without a cause",
 	     "%s: %d: %s", what, err, weir_why());
 	return !err;
 }
@@ -267,7 +267,7 @@ static void import_one(struct import *im)
 		return;
 	err = import_open(im, s, rights, &mmap);
 	if (rights == WEIR_MMAP_WRITE && !s->may_write) {
-		must(err == -EACCES || (err && p->run->params.faults),
+		must(err == -EACCES || (err && p->run->trial->faults),
 		     "no more than was granted", "%d", err);
 		return;
 	}
@@ -364,7 +364,7 @@ static void check_stale(struct import *im)
 	if (weir_inventory_create(&inventory, im->core->r, &opts))
 		return;
 	err = weir_inventory_attach(inventory, im->mmap);
-	must(err == -ESTALE || (err && im->program->run->params.faults),
+	must(err == -ESTALE || (err && im->program->run->trial->faults),
 	     "what is stale is refused", "an attach: %d", err);
 	must(!weir_inventory_destroy(inventory), "no buf is out", "new");
 }
@@ -497,15 +497,16 @@ static int free_fd(void)
 	return fd;
 }
 
-static void run_export(struct run *run)
+static void run_export(struct weir_sim_trial *trial)
 {
+	struct run *run = run_begin(trial);
 	static struct program p;
 	int fd = free_fd();
 
 	program_begin(run, &p, sizeof(p));
 	p.run = run;
 	set_up(&p);
-	for (uint32_t i = 0; run->budget && i < 40 * run->params.ops; i++) {
+	for (uint32_t i = 0; run->budget && i < 40 * run->trial->ops; i++) {
 		for (uint32_t n = rnd(run, 8); n; n--)
 			let_act(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 12));
@@ -521,7 +522,8 @@ static void run_export(struct run *run)
 	     free_fd(), fd);
 }
 
-const struct scenario scenario_export = {
+const struct weir_sim_scenario scenario_export = {
+	.size = sizeof(scenario_export),
 	.name = "export",
 	.what = "jobs over imported memory that its exporter takes back",
 	.run = run_export,

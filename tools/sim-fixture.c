@@ -9,6 +9,14 @@
 
 #define AFTER_HEAL (3600 * WEIR_SEC) /* By then all has ended. */
 
+struct run *run_begin(struct weir_sim_trial *trial)
+{
+	static struct run run;
+
+	run = (struct run){ .trial = trial, .sim = trial->sim };
+	return &run;
+}
+
 uint32_t rnd(struct run *run, uint32_t n)
 {
 	return (uint32_t)(weir_sim_random(run->sim) % n);
@@ -18,7 +26,7 @@ void program_begin(struct run *run, void *program, size_t size)
 {
 	memset(program, 0, size);
 	run->program = program;
-	run->budget = run->params.ops;
+	run->budget = run->trial->ops;
 }
 
 bool budget_take(struct run *run)
@@ -439,7 +447,7 @@ bool pattern_is(struct run *run, const void *buf, size_t len, uint64_t seed,
 {
 	const unsigned char *p = buf;
 
-	run->verified += len;
+	run->trial->verified += len;
 	for (size_t i = 0; i < len; i++)
 		if (p[i] != byte(seed, off + i))
 			return false;

@@ -3,18 +3,40 @@
 #define TOOLS_SIM_FIXTURE_H
 
 /*
- * The common code of scenarios.  A scenario makes reactors, starts operations
+ * The common code of weir's own scenarios.  A scenario makes reactors, starts operations
  * as tasks, and calls run_to_end(), which injects faults for a while, stops
  * them, and checks that everything ends.
  */
 
-#include "sim.h"
+#include <stdbool.h>
+
+#include <weir/op.h>
+#include <weir/reactor.h>
+#include <weir/sim/runner.h>
+
+/* A world, a program in it, and facts about both. */
+struct run {
+	struct weir_sim_trial *trial;
+	struct weir_sim *sim;	/* The trial's. */
+	struct weir_reactor *reactors[8];
+	unsigned int n_reactors;
+	uint32_t ops_max[8], mailbox[8]; /* Of each, if it was drawn. */
+	uint64_t restarted_ns[8]; /* When each was started again. */
+	uint64_t under_way;	/* By the ledger. */
+	uint32_t budget;	/* Actions that the scenario may still start. */
+	bool ending;		/* It is being taken down. */
+	bool by_hand;		/* A reactor is run from outside the world. */
+	void *program;		/* The scenario's own. */
+};
+
+/* The run of @trial: the process has one at a time. */
+struct run *run_begin(struct weir_sim_trial *trial);
 
 /* A rule: if it does not hold, the seed has failed. */
 #define must(holds, rule, ...) \
 	do { \
 		if (!(holds)) \
-			violation(rule, __VA_ARGS__); \
+			weir_sim_violation(rule, __VA_ARGS__); \
 	} while (0)
 
 /* A number from 0 to @n - 1, from the stream of the program. */

@@ -53,7 +53,7 @@ void share_check(struct share *s)
 		     "no byte outside of what was granted changes",
 		     "share %u, region %u", s->number, i);
 	}
-	s->program->run->verified += sizeof(s->shadow);
+	s->program->run->trial->verified += sizeof(s->shadow);
 }
 
 /* A failed write may have stopped anywhere, but what it wrote is its data. */
@@ -116,7 +116,7 @@ static bool is_long_stale(const struct import *im)
 {
 	const struct run *run = im->program->run;
 
-	return im->over_ns && !run->params.faults &&
+	return im->over_ns && !run->trial->faults &&
 	       weir_sim_now(run->sim) > im->over_ns + WEIR_MSEC;
 }
 
@@ -131,7 +131,7 @@ static bool may_end_so(const struct move *m, int64_t res)
 	if (res == -ETIMEDOUT && m->has_deadline)
 		return true;
 	return res == (int64_t)m->len ||
-	       (res < 0 && m->by_file && m->import->program->run->params.faults);
+	       (res < 0 && m->by_file && m->import->program->run->trial->faults);
 }
 
 static void check_bytes(struct move *m, int64_t res)
@@ -148,7 +148,7 @@ static void check_bytes(struct move *m, int64_t res)
 		must(!memcmp(is, want, m->len), "what is done is there",
 		     "%zu bytes %s share %u", m->len, m->writes ? "to" : "of",
 		     s->number);
-		s->program->run->verified += m->len;
+		s->program->run->trial->verified += m->len;
 	}
 	if (m->writes)
 		take_over(m);

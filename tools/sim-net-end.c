@@ -59,7 +59,7 @@ static struct flow *flow_in(struct end *end)
 static void fail(struct end *end, const struct task *task, int64_t res,
 		 bool peer_may)
 {
-	must(run_of(end)->params.faults || task_was_ended(task, res) ||
+	must(run_of(end)->trial->faults || task_was_ended(task, res) ||
 	     peer_may, "nothing fails without a cause", "a %s: %lld",
 	     task->what, (long long)res);
 	end->broken = true;
@@ -148,7 +148,7 @@ static int on_data(struct weir_receiver *receiver, void *data, int64_t len,
 	} else if (!len) {
 		take_end(end);
 	} else {
-		must(run_of(end)->params.faults,
+		must(run_of(end)->trial->faults,
 		     "nothing fails without a cause", "a receiver: %lld",
 		     (long long)len);
 		end->broken = end->send_over = end->recv_over = true;

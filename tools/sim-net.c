@@ -27,7 +27,7 @@ static void accept_end(struct task *task, int64_t res)
 	if (res >= 0)
 		net_end_create(pair, false, (int)res);
 	else
-		must(run->params.faults || task_was_ended(task, res),
+		must(run->trial->faults || task_was_ended(task, res),
 		     "nothing fails without a cause", "an accept: %lld",
 		     (long long)res);
 	if (pair->program->ends || !pair->program->closing)
@@ -73,7 +73,7 @@ static void act(struct program *p)
 	} else if (pair->client && one_in(run, 3)) {
 		net_end_disturb(pair->client);
 	}
-	if (!run->params.faults || !one_in(run, 20))
+	if (!run->trial->faults || !one_in(run, 20))
 		return;
 	if (one_in(run, 4))
 		weir_sim_power_cut(run->sim, "a");
@@ -140,14 +140,15 @@ static bool is_done(struct run *run)
 	return true;
 }
 
-static void run_net(struct run *run)
+static void run_net(struct weir_sim_trial *trial)
 {
+	struct run *run = run_begin(trial);
 	static struct program p;
 
 	program_begin(run, &p, sizeof(p));
 	p.run = run;
 	set_up(&p);
-	for (uint32_t i = 0; run->budget && i < 50 * run->params.ops; i++) {
+	for (uint32_t i = 0; run->budget && i < 50 * run->trial->ops; i++) {
 		act(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 200));
 	}
@@ -156,7 +157,8 @@ static void run_net(struct run *run)
 	end_reactors(run);
 }
 
-const struct scenario scenario_net = {
+const struct weir_sim_scenario scenario_net = {
+	.size = sizeof(scenario_net),
 	.name = "net",
 	.what = "connections through resets, partitions and power cuts",
 	.run = run_net,

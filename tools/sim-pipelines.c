@@ -357,8 +357,9 @@ static void take_down(struct program *p)
 	end_reactors(p->run);
 }
 
-static void run_pipelines(struct run *run)
+static void run_pipelines(struct weir_sim_trial *trial)
 {
+	struct run *run = run_begin(trial);
 	static struct program p;
 	uint32_t i;
 
@@ -369,7 +370,7 @@ static void run_pipelines(struct run *run)
 		set_up_core(&p, &p.cores[i], run->reactors[i]);
 	for (i = 0; i < LINES; i++)
 		line_set_up(&p, &p.lines[i], i);
-	for (i = 0; run->budget && i < 20 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 20 * run->trial->ops; i++) {
 		disturb(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 60));
 	}
@@ -377,7 +378,8 @@ static void run_pipelines(struct run *run)
 	take_down(&p);
 }
 
-const struct scenario scenario_pipelines = {
+const struct weir_sim_scenario scenario_pipelines = {
+	.size = sizeof(scenario_pipelines),
 	.name = "pipelines",
 	.what = "pipelines over files and memory, and all that can be done to "
 		"them",

@@ -63,7 +63,7 @@ void places_mend(struct program *p)
 	for (unsigned int i = 0; i < 2; i++)
 		if (!weir_sim_card_open(p->cards[i]))
 			p->opened++;
-	if (p->run->params.faults && one_in(p->run, 4))
+	if (p->run->trial->faults && one_in(p->run, 4))
 		(void)weir_sim_peer_reset(p->peer);
 }
 
@@ -308,7 +308,7 @@ static void check_done(struct step *s, const char *target)
 /* Whether the seed's events explain its failure. */
 static bool may_fail(const struct step *s, bool disturbed)
 {
-	return disturbed || s->link->program->run->params.faults;
+	return disturbed || s->link->program->run->trial->faults;
 }
 
 /* An atomic is done once or not at all. */

@@ -291,7 +291,7 @@ static void start_again(struct program *p)
 {
 	int err = weir_mmap_start(p->mmap);
 
-	must(!err || p->run->params.faults, "nothing fails without a cause",
+	must(!err || p->run->trial->faults, "nothing fails without a cause",
 	     "a start: %d: %s", err, weir_why());
 	p->is_off = err;
 }
@@ -300,7 +300,7 @@ static void attach(struct core *c)
 {
 	int err = weir_inventory_attach(c->inventory, c->program->mmap);
 
-	must(!err || c->program->run->params.faults,
+	must(!err || c->program->run->trial->faults,
 	     "nothing fails without a cause", "an attach: %d: %s", err,
 	     weir_why());
 	c->attached = !err;
@@ -658,8 +658,9 @@ static void take_down(struct program *p)
 	must(!err, "the memory is unused", "%d: %s", err, weir_why());
 }
 
-static void run_pools(struct run *run)
+static void run_pools(struct weir_sim_trial *trial)
 {
+	struct run *run = run_begin(trial);
 	static struct program p;
 
 	program_begin(run, &p, sizeof(p));
@@ -683,7 +684,8 @@ static void run_pools(struct run *run)
 	take_down(&p);
 }
 
-const struct scenario scenario_pools = {
+const struct weir_sim_scenario scenario_pools = {
+	.size = sizeof(scenario_pools),
 	.name = "pools",
 	.what = "pools of one shared pool under contention, and bufs on the move",
 	.run = run_pools,

@@ -467,8 +467,9 @@ static bool is_done(struct run *run)
 	return !p->posts;
 }
 
-static void run_reactor(struct run *run)
+static void run_reactor(struct weir_sim_trial *trial)
 {
+	struct run *run = run_begin(trial);
 	static struct program p;
 	unsigned int i;
 
@@ -489,7 +490,7 @@ static void run_reactor(struct run *run)
 	}
 	/* A stuck operation keeps a reactor from stopping until the world is
 	 * healed. */
-	for (i = 0; run->budget && i < 10 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 10 * run->trial->ops; i++) {
 		uint64_t ns = WEIR_USEC + soon(run);
 
 		outside(&p);
@@ -501,7 +502,8 @@ static void run_reactor(struct run *run)
 	end_reactors(run);
 }
 
-const struct scenario scenario_reactor = {
+const struct weir_sim_scenario scenario_reactor = {
+	.size = sizeof(scenario_reactor),
 	.name = "reactor",
 	.what = "operations, timers, counters, pollers and posts, at random",
 	.run = run_reactor,

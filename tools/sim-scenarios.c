@@ -2,11 +2,9 @@
 
 /* All scenarios, in the order in which they are run. */
 
-#include <string.h>
-
 #include "sim-scenarios.h"
 
-const struct scenario *const scenarios[] = {
+const struct weir_sim_scenario *const scenarios[] = {
 	&scenario_reactor,
 	&scenario_pools,
 	&scenario_cores,
@@ -17,11 +15,3 @@ const struct scenario *const scenarios[] = {
 	&scenario_net,
 	NULL,
 };
-
-const struct scenario *scenario_find(const char *name)
-{
-	for (size_t i = 0; scenarios[i]; i++)
-		if (!strcmp(scenarios[i]->name, name))
-			return scenarios[i];
-	return NULL;
-}

@@ -229,7 +229,7 @@ static bool may_fail(const struct line *l, const struct unit *u, int64_t res)
 		return true;
 	if (l->cancelled || l->failure.where || l->task.has_deadline)
 		return true;
-	return l->program->run->params.faults != 0;
+	return l->program->run->trial->faults != 0;
 }
 
 static void check_done(struct line *l, struct weir_slot *slot, int64_t res)

@@ -7,8 +7,12 @@ public_tests += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-crash \
 	%D%/test-sim-order %D%/test-sim-own %D%/test-sim-pipeline \
 	%D%/test-sim-poll-hook %D%/test-sim-pool \
 	%D%/test-sim-shared %D%/test-sim-socket %D%/test-sim-wire
-test_scripts += %D%/test-weir-sim-mutation.sh %D%/test-weir-sim-verbs.sh \
+test_scripts += %D%/test-runner.sh %D%/test-weir-sim-mutation.sh %D%/test-weir-sim-verbs.sh \
 	%D%/test-weir-sim.sh
+
+# Scenarios that fail, for test-runner.sh.
+check_PROGRAMS += %D%/runner-scenarios
+%C%_runner_scenarios_LDADD = $(weir_sim) libweir.la
 
 # A scenario of weir-sim's, over the mock.
 sim_verbs = %D%/sim-verbs.c %D%/sim-verbs-job.c %D%/sim-verbs-link.c \

@@ -75,7 +75,7 @@ static void ground_check(struct slot *s, const struct ground *g,
 	must(!memcmp(g->mem, g->was, CAPACITY),
 	     "memory changes by what is asked for, and then", "%s, link %u",
 	     where, s->end->link->number);
-	run_of(s->end)->verified += CAPACITY;
+	run_of(s->end)->trial->verified += CAPACITY;
 }
 
 /* @g is where the bytes of @s went, of which @done are told to be there. */
@@ -265,7 +265,7 @@ static bool is_connected(const struct end *e)
 static void check_cause(struct slot *s, int64_t res)
 {
 	struct end *e = s->end;
-	bool faults = run_of(e)->params.faults;
+	bool faults = run_of(e)->trial->faults;
 
 	s->disturbed |= !is_connected(e);
 
@@ -447,7 +447,7 @@ static void choose_kind(struct slot *s)
 static void check_refusal(const struct slot *s, int err)
 {
 	const struct end *e = s->end;
-	bool faults = run_of(e)->params.faults;
+	bool faults = run_of(e)->trial->faults;
 
 	must(err == -ENOTCONN ? !is_connected(e) : err == -EAGAIN || faults,
 	     "a job is refused for a cause", "%d: %s", err, weir_why());

@@ -123,7 +123,7 @@ static void on_made(struct task *task, int64_t res)
 	int state = weir_conn_state(e->conn);
 
 	must(res <= 0, "a result that is documented", "%lld", (long long)res);
-	must(run_of(e)->params.faults || !res || res == -ECONNREFUSED ||
+	must(run_of(e)->trial->faults || !res || res == -ECONNREFUSED ||
 	     res == -ECONNRESET || res == -ETIMEDOUT || res == -EHOSTUNREACH ||
 	     task_was_ended(task, res), "a connect fails for a cause", "%lld",
 	     (long long)res);
@@ -167,14 +167,14 @@ static void answer(struct end *e)
 
 	if (run->ending || one_in(run, 8)) {
 		err = weir_conn_reject(e->conn, data, sizeof(data));
-		must(!err || run->params.faults, "a reject", "%d", err);
+		must(!err || run->trial->faults, "a reject", "%d", err);
 		if (!err)
 			try_destroy(e);
 		return;
 	}
 	begin(e, "accept", on_made);
 	err = weir_conn_accept(e->conn, &e->op.op, data, sizeof(data));
-	must(!err || run->params.faults || err == -ECONNRESET ||
+	must(!err || run->trial->faults || err == -ECONNRESET ||
 	     err == -EAGAIN, "an accept is refused for a cause", "%d: %s", err,
 	     weir_why());
 	task_began(&e->op, err);
@@ -282,7 +282,7 @@ static void make_client(struct end *e)
 	opts.srq = e->host->srq;
 	opts.first_ns = (1 + rnd(run, 20)) * WEIR_MSEC;
 	err = weir_conn_create(&e->conn, e->host->r, NULL, &opts);
-	must(!err || run->params.faults, "a connection can be made", "%d: %s",
+	must(!err || run->trial->faults, "a connection can be made", "%d: %s",
 	     err, weir_why());
 	if (err)
 		e->conn = NULL;
@@ -305,7 +305,7 @@ static void connect_client(struct end *e)
 	err = weir_conn_connect(e->conn, &e->op.op,
 				(const struct sockaddr *)&to, sizeof(to), NULL,
 				0, &e->link->number, 1);
-	must(!err || run->params.faults || err == -EAGAIN,
+	must(!err || run->trial->faults || err == -EAGAIN,
 	     "a connect is refused for a cause", "%d: %s", err, weir_why());
 	if (task_began(&e->op, err) && one_in(run, 8))
 		task_deadline(&e->op, rnd(run, 200000));

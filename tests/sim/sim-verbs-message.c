@@ -142,7 +142,7 @@ static void on_said(struct task *task, int64_t res)
 
 	must(res == s->len || res < 0, "a message is sent whole", "%lld of %u",
 	     (long long)res, s->len);
-	must(res > 0 || run->params.faults || s->too_large ||
+	must(res > 0 || run->trial->faults || s->too_large ||
 	     task_was_ended(task, res) || !s->end->up || !s->end->conn ||
 	     weir_conn_state(s->end->conn) != WEIR_CONN_ESTABLISHED,
 	     "a message fails for a cause", "%lld", (long long)res);
@@ -204,7 +204,7 @@ static void say(struct end *e, struct saying *s)
 	task_init(&s->task, run, "message", on_said);
 	s->task.may_be_flushed = true;
 	err = weir_message_send(e->conn, &s->task.op, &m);
-	must(!err || err == -ENOTCONN || err == -EAGAIN || run->params.faults,
+	must(!err || err == -ENOTCONN || err == -EAGAIN || run->trial->faults,
 	     "a message is refused for a cause", "%d: %s", err, weir_why());
 	if (task_began(&s->task, err)) {
 		e->n_said++;

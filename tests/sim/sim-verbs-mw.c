@@ -51,7 +51,7 @@ static void tell_peer(struct end *e)
 					    desc.len, NULL);
 	if (!err)
 		err = weir_mmap_import_info(m, &info);
-	must(!err || run_of(e)->params.faults,
+	must(!err || run_of(e)->trial->faults,
 	     "what a window opens can be imported", "%d: %s", err, weir_why());
 	if (!err)
 		p->rkey = info.rkey;
@@ -74,7 +74,7 @@ static void on_revoked(struct task *task, int64_t res)
 {
 	struct end *e = task->op.data;
 
-	must(!res || run_of(e)->params.faults, "a window can be taken back",
+	must(!res || run_of(e)->trial->faults, "a window can be taken back",
 	     "%lld", (long long)res);
 	must(state_of(&e->pane) == WEIR_MW_OVER, "it is over", "%u",
 	     state_of(&e->pane));
@@ -103,7 +103,7 @@ static void open_it(struct end *e)
 	begin(e, "window", on_opened);
 	err = weir_mw_create(&p->window, e->conn, &p->task.op, p->mmap, &opts);
 	must(!err || err == -ENOTCONN || err == -EAGAIN ||
-		     run_of(e)->params.faults,
+		     run_of(e)->trial->faults,
 	     "a window is refused for a cause", "%d: %s", err, weir_why());
 	task_began(&p->task, err);
 }
@@ -125,7 +125,7 @@ static void destroy(struct run *run, struct pane *p)
 {
 	int err = weir_mw_destroy(p->window);
 
-	must(!err || (run->params.faults && !run->ending),
+	must(!err || (run->trial->faults && !run->ending),
 	     "a window with no operation can go", "%d: %s", err, weir_why());
 	if (err)
 		return;

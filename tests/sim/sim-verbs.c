@@ -74,7 +74,7 @@ static void disturb(struct program *p)
 
 	if (p->healed_ns && p->healed_ns <= weir_sim_now(run->sim))
 		mend_the_wire(p);
-	if (run->params.faults) {
+	if (run->trial->faults) {
 		if (!p->healed_ns && one_in(run, 300))
 			cut_the_wire(p);
 		if (one_in(run, 600))
@@ -159,8 +159,9 @@ static void set_up(struct program *p)
 		link_set_up(p, &p->links[i], i);
 }
 
-static void run_verbs(struct run *run)
+static void run_verbs(struct weir_sim_trial *trial)
 {
+	struct run *run = run_begin(trial);
 	static struct program p;
 	uint32_t i;
 
@@ -168,7 +169,7 @@ static void run_verbs(struct run *run)
 	p.run = run;
 	mock_enter(run->sim);
 	set_up(&p);
-	for (i = 0; run->budget && i < 40 * run->params.ops; i++) {
+	for (i = 0; run->budget && i < 40 * run->trial->ops; i++) {
 		disturb(&p);
 		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 60));
 	}
@@ -176,7 +177,8 @@ static void run_verbs(struct run *run)
 	take_down(&p);
 }
 
-static const struct scenario scenario_verbs = {
+static const struct weir_sim_scenario scenario_verbs = {
+	.size = sizeof(scenario_verbs),
 	.name = "verbs",
 	.what = "RDMA between hosts, over a mock, while connections fail",
 	.run = run_verbs,
@@ -184,9 +186,4 @@ static const struct scenario scenario_verbs = {
 	.ops = 200,
 };
 
-const struct scenario *const scenarios[] = { &scenario_verbs, NULL };
-
-const struct scenario *scenario_find(const char *name)
-{
-	return strcmp(name, scenario_verbs.name) ? NULL : &scenario_verbs;
-}
+const struct weir_sim_scenario *const scenarios[] = { &scenario_verbs, NULL };

@@ -25,7 +25,7 @@ completions() { sed 's/.* \([0-9]*\) completions.*/\1/' "$1"; }
 t_help_version_and_list()
 {
 	expect 0 "$sim" --help && shows '^Usage: weir-sim '
-	expect 0 "$sim" --version && shows '^weir-sim [0-9]'
+	expect 0 "$sim" --version && shows '^weir-sim (weir) [0-9]'
 	expect 0 "$sim" --list && shows '^reactor  *[a-z]' && shows '^faults: '
 }
 
@@ -267,7 +267,7 @@ t_a_state_of_something_else()
 	done
 	echo 'My diary' >state
 	expect 1 "$sim" --seeds 2 --state state reactor
-	says_only 'state: this is no state of weir-sim'
+	says_only 'state: this is no state of a run'
 	[ "$(cat state)" = 'My diary' ] || wrong 'it was written to'
 	expect 1 "$sim" --seeds 2 --state none/state reactor
 	says_only 'none/state: No such file'

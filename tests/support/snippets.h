@@ -50,6 +50,7 @@
 #include <weir/segment.h>
 #include <weir/sim/file.h>
 #include <weir/sim/memory.h>
+#include <weir/sim/runner.h>
 #include <weir/sim/socket.h>
 #include <weir/sim/world.h>
 #include <weir/socket.h>

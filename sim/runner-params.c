@@ -8,16 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
-
-void params_default(struct params *params, const struct scenario *scenario)
-{
-	memset(params, 0, sizeof(*params));
-	params->scenario = scenario;
-	params->seed = 1;
-	params->faults = scenario->faults;
-	params->ops = scenario->ops;
-}
+#include "sim/runner.h"
 
 static int find_fault(const char *name, size_t len)
 {
@@ -28,7 +19,7 @@ static int find_fault(const char *name, size_t len)
 	return -1;
 }
 
-int params_parse_faults(uint64_t *ret, const char *text)
+int params_faults(uint64_t *ret, const char *text)
 {
 	uint64_t faults = 0;
 	size_t len;
@@ -77,16 +68,6 @@ void params_print(char *buf, size_t size, const struct params *p)
 	}
 }
 
-bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *ret)
-{
-	char *end;
-
-	errno = 0;
-	*ret = strtoull(text, &end, 10);
-	return !errno && *text >= '0' && *text <= '9' && !*end &&
-	       *ret >= low && *ret <= high;
-}
-
 /* A number and its destination; false: it is not a number, or not such an
  * option. */
 static bool load_number(struct params *p, const char *word, const char *value)
@@ -94,10 +75,10 @@ static bool load_number(struct params *p, const char *word, const char *value)
 	uint64_t n;
 
 	if (!strcmp(word, "--seed"))
-		return parse_number(value, 0, UINT64_MAX, &p->seed);
+		return params_number(value, 0, UINT64_MAX, &p->seed);
 	if (!strcmp(word, "--faults-max"))
-		return parse_number(value, 1, UINT64_MAX, &p->faults_max);
-	if (!parse_number(value, 1, UINT32_MAX, &n))
+		return params_number(value, 1, UINT64_MAX, &p->faults_max);
+	if (!params_number(value, 1, UINT32_MAX, &n))
 		return false;
 	if (!strcmp(word, "--ops"))
 		p->ops = (uint32_t)n;
@@ -120,13 +101,14 @@ static int load_option(struct params *p, const char *word, const char *value)
 	if (!value)
 		return 0;
 	if (!strcmp(word, "--faults"))
-		return params_parse_faults(&p->faults, value) ? 0 : 2;
+		return params_faults(&p->faults, value) ? 0 : 2;
 	return load_number(p, word, value) ? 2 : 0;
 }
 
-static const char *load_line(struct params *ret, char *line)
+static const char *load_line(struct params *ret,
+			     const struct weir_sim_scenario *all, char *line)
 {
-	const struct scenario *scenario;
+	const struct weir_sim_scenario *scenario;
 	char *words[32], *save = NULL, *word;
 	int n = 0, i = 1, took;
 
@@ -134,7 +116,7 @@ static const char *load_line(struct params *ret, char *line)
 	     word = strtok_r(NULL, " \t\n", &save))
 		words[n++] = word;
 	words[n] = NULL;
-	scenario = n ? scenario_find(words[0]) : NULL;
+	scenario = n ? scenario_find(all, words[0]) : NULL;
 	if (!scenario)
 		return "there is no such scenario";
 	params_default(ret, scenario);
@@ -148,7 +130,8 @@ static const char *load_line(struct params *ret, char *line)
 }
 
 /* One line besides comments. */
-int params_load(struct params *ret, const char *path, const char **why)
+int params_load(struct params *ret, const struct weir_sim_scenario *all,
+		const char *path, const char **why)
 {
 	FILE *file = fopen(path, "re");
 	char line[1024];
@@ -159,7 +142,7 @@ int params_load(struct params *ret, const char *path, const char **why)
 		if (*line == '#' || *line == '\n')
 			continue;
 		*why = has_line ? "there is more than one line in it" :
-				  load_line(ret, line);
+				  load_line(ret, all, line);
 		has_line = true;
 	}
 	if (!*why && ferror(file))
@@ -171,27 +154,22 @@ int params_load(struct params *ret, const char *path, const char **why)
 	return *why ? -EINVAL : 0;
 }
 
-/* Keep a failing seed: it is run again from then on. */
-int params_save(const struct params *params, const struct outcome *found,
-		const char *dir)
+void params_save(const struct params *params, const struct outcome *found,
+		 const char *dir)
 {
 	char path[4096], line[512];
 	FILE *file;
-	int err = 0;
+	bool err = true;
 
 	snprintf(path, sizeof(path), "%s/%s-%" PRIu64 ".seed", dir,
 		 params->scenario->name, params->seed);
 	params_print(line, sizeof(line), params);
 	file = fopen(path, "we");
-	if (!file) {
-		err = -errno;
-	} else {
+	if (file) {
 		fprintf(file, "# '%s' does not hold: %s\n%s\n", found->rule,
 			found->text, line);
-		if (fclose(file))
-			err = -errno;
+		err = fclose(file) != 0;
 	}
-	fprintf(stderr, "weir-sim: %s%s%s\n", err ? "" : "kept in ", path,
+	fprintf(stderr, "%s: %s%s%s\n", runner_name, err ? "" : "kept in ", path,
 		err ? ": it cannot be written" : "");
-	return err;
 }

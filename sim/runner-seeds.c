@@ -17,31 +17,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sim.h"
+#include "sim/runner.h"
 
 #define BROKEN 70		/* How a child ends that found a violation. */
 #define SHARE_MAX 256		/* Seeds of a child. */
 #define JOBS_MAX 64
 
 static struct outcome *mine;	/* In a child. */
-static struct run *now_run;
-static int timeout_ms = 30000;
+static const struct weir_sim_trial *now_trial;
 
-void run_set_timeout(unsigned int seconds)
-{
-	timeout_ms = (int)seconds * 1000;
-}
-
-void violation(const char *rule, const char *fmt, ...)
+void weir_sim_violation(const char *rule, const char *fmt, ...)
 {
 	struct weir_sim_stats stats = { .size = sizeof(stats) };
 	va_list ap;
 
-	snprintf(mine->rule, sizeof(mine->rule), "%s", rule);
 	va_start(ap, fmt);
+	if (!mine) {
+		fprintf(stderr, "'%s' does not hold: ", rule);
+		vfprintf(stderr, fmt, ap);
+		fputs("\n", stderr);
+		abort();
+	}
+	snprintf(mine->rule, sizeof(mine->rule), "%s", rule);
 	vsnprintf(mine->text, sizeof(mine->text), fmt, ap);
 	va_end(ap);
-	if (now_run->sim && !weir_sim_stats(now_run->sim, &stats)) {
+	if (now_trial->sim && !weir_sim_stats(now_trial->sim, &stats)) {
 		mine->at_event = stats.events;
 		memcpy(mine->faults, stats.faults, sizeof(mine->faults));
 	}
@@ -55,23 +55,24 @@ static void trace_line(const char *line, void *arg)
 	puts(line);
 }
 
-static void add_stats(struct outcome *out, const struct run *run)
+static void add_stats(struct outcome *out, const struct weir_sim_trial *trial)
 {
 	struct weir_sim_stats stats = { .size = sizeof(stats) };
 
-	if (weir_sim_stats(run->sim, &stats))
+	if (weir_sim_stats(trial->sim, &stats))
 		return;
 	out->completions += stats.completions;
 	out->events += stats.events;
-	out->verified += run->verified;
+	out->verified += trial->verified;
 	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++)
 		out->faults[i] += stats.faults[i];
-	out->digest += weir_sim_digest(run->sim) * (2 * run->params.seed + 1);
+	out->digest += weir_sim_digest(trial->sim) * (2 * trial->seed + 1);
 }
 
-void run_one(struct run *run, struct outcome *out, bool trace)
+/* In a child: one seed. */
+static void run_one(const struct params *p, struct weir_sim_trial *trial,
+		    struct outcome *out, bool trace)
 {
-	const struct params *p = &run->params;
 	struct weir_sim_opts opts = {
 		.size = sizeof(opts),
 		.faults = p->faults,
@@ -82,13 +83,13 @@ void run_one(struct run *run, struct outcome *out, bool trace)
 	};
 
 	mine = out;
-	now_run = run;
-	if (weir_sim_create(&run->sim, p->seed, &opts))
-		violation("no world", "%s", weir_why());
-	p->scenario->run(run);
-	add_stats(out, run);
-	if (weir_sim_destroy(run->sim))
-		violation("nothing is left", "%s", weir_why());
+	now_trial = trial;
+	if (weir_sim_create(&trial->sim, trial->seed, &opts))
+		weir_sim_violation("no world", "%s", weir_why());
+	p->scenario->run(trial);
+	add_stats(out, trial);
+	if (weir_sim_destroy(trial->sim))
+		weir_sim_violation("nothing is left", "%s", weir_why());
 }
 
 /* A killed run leaves no process and no core file: a crash is an ordinary
@@ -109,19 +110,25 @@ static void child(const struct params *params, uint64_t n, bool trace,
 	if (trace)
 		setvbuf(stdout, NULL, _IOLBF, 0);	/* All up to a crash. */
 	for (uint64_t i = 0; i < n; i++) {
-		struct run run = { .params = *params };
+		struct weir_sim_trial trial = {
+			.size = sizeof(trial),
+			.arg = params->scenario->arg,
+			.seed = params->seed + i,
+			.faults = params->faults,
+			.ops = params->ops,
+		};
 
-		run.params.seed += i;
-		out->seed = run.params.seed;
-		run_one(&run, out, trace);
+		out->seed = trial.seed;
+		run_one(params, &trial, out, trace);
 		out->seeds++;
 	}
-	exit(EXIT_OK);
+	exit(EXIT_SUCCESS);
 }
 
 struct share {
 	pid_t pid;
 	int pidfd;
+	int timeout_ms;
 	bool hangs;
 	uint64_t seen;		/* Of seeds, when it was last looked at. */
 	struct outcome *out;
@@ -138,6 +145,7 @@ static int start_share(struct share *s, const struct params *params, uint64_t n,
 	s->out->seed = params->seed;
 	s->seen = 0;
 	s->hangs = false;
+	s->timeout_ms = params->timeout_ms;
 	s->pid = fork();
 	if (s->pid < 0)
 		return -errno;
@@ -173,7 +181,7 @@ static bool end_share(struct share *s)
 	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
 	int status = 0;
 
-	while (s->pidfd >= 0 && poll(&p, 1, timeout_ms) == 0) {
+	while (s->pidfd >= 0 && poll(&p, 1, s->timeout_ms) == 0) {
 		s->hangs = s->out->seeds == s->seen;
 		if (s->hangs)
 			kill(s->pid, SIGKILL);
@@ -183,7 +191,7 @@ static bool end_share(struct share *s)
 		;
 	if (s->pidfd >= 0)
 		close(s->pidfd);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_OK)
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)
 		return true;
 	tell_death(s, status);
 	return false;
@@ -195,55 +203,14 @@ static struct outcome *shared(void)
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED) {
-		fprintf(stderr, "weir-sim: no memory\n");
-		exit(EXIT_FAILED);
+		fprintf(stderr, "%s: no memory\n", runner_name);
+		exit(EXIT_FAILURE);
 	}
 	return p;
 }
 
-bool run_seeds(const struct params *params, uint64_t n, bool trace,
-	       struct outcome *ret)
-{
-	struct share s = { .out = shared() };
-	bool well = false;
-
-	if (start_share(&s, params, n, trace))
-		snprintf(s.out->rule, sizeof(s.out->rule), "no process");
-	else
-		well = end_share(&s);
-	*ret = *s.out;
-	munmap(s.out, sizeof(*s.out));
-	return well;
-}
-
-void outcome_add(struct outcome *sum, const struct outcome *out)
-{
-	sum->seeds += out->seeds;
-	sum->completions += out->completions;
-	sum->events += out->events;
-	sum->verified += out->verified;
-	sum->digest += out->digest;
-	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++)
-		sum->faults[i] += out->faults[i];
-	if (!*sum->rule && *out->rule) {
-		sum->seed = out->seed;
-		sum->at_event = out->at_event;
-		memcpy(sum->rule, out->rule, sizeof(sum->rule));
-		memcpy(sum->text, out->text, sizeof(sum->text));
-	}
-}
-
-uint64_t outcome_faults(const struct outcome *out)
-{
-	uint64_t n = 0;
-
-	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++)
-		n += out->faults[i];
-	return n;
-}
-
-bool run_many(const struct params *params, uint64_t n, unsigned int jobs,
-	      struct outcome *ret)
+bool runner_seeds(const struct params *params, uint64_t n, unsigned int jobs,
+		  bool trace, struct outcome *ret)
 {
 	struct share shares[JOBS_MAX];
 	struct params part = *params;
@@ -263,7 +230,7 @@ bool run_many(const struct params *params, uint64_t n, unsigned int jobs,
 		for (running = 0; running < jobs && n; running++) {
 			if (share > n)
 				share = n;
-			if (start_share(&shares[running], &part, share, false))
+			if (start_share(&shares[running], &part, share, trace))
 				break;
 			part.seed += share;
 			n -= share;
@@ -272,9 +239,109 @@ bool run_many(const struct params *params, uint64_t n, unsigned int jobs,
 			well = end_share(&shares[j]) && well;
 			outcome_add(ret, shares[j].out);
 		}
+		if (!running)
+			snprintf(ret->rule, sizeof(ret->rule), "no process");
 		well = well && running;
 	}
 	for (j = 0; j < jobs; j++)
 		munmap(shares[j].out, sizeof(struct outcome));
 	return well;
+}
+
+/*
+ * Smaller failures: the kinds of faults that are needed, the first n faults, and
+ * the fewest operations.  A failure of another rule is not the same failure.
+ */
+
+static bool still_fails(const struct params *params, struct outcome *found)
+{
+	struct outcome out;
+
+	if (runner_seeds(params, 1, 1, false, &out) ||
+	    strcmp(out.rule, found->rule))
+		return false;
+	*found = out;
+	return true;
+}
+
+/* Each kind of fault has its own stream, so the others are unchanged. */
+static bool drop_kinds(struct params *p, struct outcome *found)
+{
+	bool did = false;
+	struct params with;
+
+	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++) {
+		with = *p;
+		with.faults &= ~(UINT64_C(1) << i);
+		if (with.faults == p->faults || !still_fails(&with, found))
+			continue;
+		*p = with;
+		did = true;
+	}
+	return did;
+}
+
+/* The least @*member in [@low, it] that fails, as far as bisection finds it. */
+static bool halve(struct params *p, struct outcome *found, uint64_t low,
+		  uint64_t high, void (*set)(struct params *p, uint64_t n))
+{
+	struct params with = *p;
+	bool did = false;
+	uint64_t mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		set(&with, mid);
+		if (still_fails(&with, found)) {
+			*p = with;
+			high = mid;
+			did = true;
+		} else {
+			low = mid + 1;
+		}
+	}
+	return did;
+}
+
+static void set_faults_max(struct params *p, uint64_t n)
+{
+	p->faults_max = n;
+}
+
+static void set_ops(struct params *p, uint64_t n)
+{
+	p->ops = (uint32_t)n;
+}
+
+static bool fewer_faults(struct params *p, struct outcome *found)
+{
+	uint64_t high = p->faults_max;
+
+	if (!p->faults)
+		return false;
+	/* A failed child has not reported how many there were. */
+	if (!high)
+		high = outcome_faults(found) ? outcome_faults(found) : 1u << 20;
+	return halve(p, found, 1, high, set_faults_max);
+}
+
+bool runner_shrink(struct params *params, struct outcome *found, bool quiet)
+{
+	char line[512];
+	bool did;
+
+	if (!still_fails(params, found))
+		return false;
+	if (!strcmp(found->rule, "hang"))
+		return true;	/* Each try would take as long. */
+	do {
+		did = drop_kinds(params, found);
+		did = halve(params, found, 1, params->ops, set_ops) || did;
+		did = fewer_faults(params, found) || did;
+		params_print(line, sizeof(line), params);
+		if (!quiet && did)
+			fprintf(stderr, "%s: smaller: %s\n", runner_name,
+				line);
+	} while (did);
+	return true;
 }
