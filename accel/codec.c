@@ -124,7 +124,8 @@ static int check_args(const struct weir_job *job, bool decode)
 {
 	const struct weir_codec_args *args = weir_job_args(job);
 
-	return !args || !args->codec || args->flags & ~WEIR_CODEC_MORE ||
+	return !args || !args->codec ||
+	       args->flags & ~(WEIR_CODEC_MORE | WEIR_CODEC_FILL) ||
 	       args->reserved || args->codec->opts.decode != decode ?
 		       -EINVAL : 0;
 }
@@ -155,6 +156,7 @@ static int claim(const struct weir_job *job)
 	if (codec->busy)
 		return -EBUSY;
 	codec->busy = true;
+	codec->full = false;
 	return 0;
 }
 
@@ -162,7 +164,8 @@ static void release(const struct weir_job *job, int64_t res)
 {
 	const struct weir_codec_args *args = weir_job_args(job);
 
-	if (res < 0 || !(args->flags & WEIR_CODEC_MORE))
+	if (res < 0 ||
+	    !(args->flags & WEIR_CODEC_MORE || args->codec->full))
 		reset(args->codec);
 	args->codec->busy = false;
 }
@@ -174,6 +177,11 @@ static int code(struct weir_kind_run *run)
 	struct weir_kind_run part = *run;
 	int res;
 
+	if (args->flags & WEIR_CODEC_FILL && !run->out_len) {
+		args->codec->full = true;
+		run->result[1] = 1;
+		return 1;
+	}
 	if (part.in_len > STEP) {
 		part.in_len = STEP;
 		part.last = 0;

@@ -30,7 +30,8 @@ struct weir_codec {
 	struct weir_codec_opts opts;
 	const struct coder *coder;
 	void *state;
-	bool busy;		/* A job has it. */
+	bool busy;		/* A job has it, */
+	bool full;		/* and ended early: WEIR_CODEC_FILL. */
 	bool between;		/* Decompression: a stream has ended, and no
 				 * other has begun. */
 	bool any;		/* There was a stream. */

@@ -335,10 +335,8 @@ static int64_t begin_moving(struct file *f, int src_dir, int dst_dir)
 	if (f->cp->opts.convert && has_no_size(f))
 		return file_wrong(f, "has no size, so it cannot be converted",
 				  0);
-	if (f->cp->opts.convert) {
-		err = convert_open(f);
-		return err > 0 && make_domains(f) ? f->err : err;
-	}
+	if (f->cp->opts.convert)
+		return convert_open(f);
 	err = has_no_size(f) ? (file_stream(f) ? f->err : 1) : copy_at_once(f);
 
 	if (err < 0)

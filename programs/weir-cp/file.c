@@ -65,8 +65,9 @@ static void begin(struct file *f)
 	f->crc = 0;
 	f->data = f->counted = 0;
 	f->written = 0;
-	memset(&f->codec, 0, sizeof(f->codec));
-	memset(&f->xts, 0, sizeof(f->xts));
+	f->codec = NULL;
+	f->turns = NULL;
+	f->turn = 0;
 	f->path = f->cp->opts.path;
 	file_step(f, FILE_OPENING,
 		  f->kind == FOUND_FILE ? file_open_work : file_node_work);
@@ -164,7 +165,9 @@ static void warn(struct file *f)
 	path = path_of(f->dir, f->name);
 	if (f->change == GREW &&
 	    asprintf(&text, "grew while it was copied: the copy has its first "
-		     "%lld bytes", (long long)f->st.st_size) < 0)
+		     "%lld bytes", (long long)(f->cp->opts.convert ?
+					       f->size_before :
+					       f->st.st_size)) < 0)
 		text = NULL;
 	if (f->change != SAME)
 		say_warning(f->cp, text ? text : "changed while it was copied: "
@@ -204,16 +207,13 @@ static void finish(struct file *f)
 
 static void move(struct file *f)
 {
-	uint32_t flow = f->comparing           ? FLOW_COMPARE :
+	uint32_t flow = f->cp->opts.convert    ? FLOW_CONVERT :
+			f->comparing           ? FLOW_COMPARE :
 			f->path == PATH_KERNEL ? FLOW_KERNEL :
 						 FLOW_COPY;
 	int err;
 
 	f->state = FILE_MOVING;
-	if (f->cp->opts.convert) {
-		convert_begin(f);
-		return;
-	}
 	err = flow_add(f->cp, flow, f);
 	if (err) {
 		file_wrong(f, "copy", err);
@@ -228,6 +228,15 @@ static void restart(struct file *f)
 	f->path = PATH_PIPELINE;
 	f->cp->bytes -= f->counted;
 	f->data = f->counted = 0;
+	if (f->cp->opts.convert) {
+		/* What was converted is of no use. */
+		if (f->tries < f->cp->opts.retry)
+			f->again = true;
+		else
+			file_wrong(f, "became shorter while it was read", 0);
+		finish(f);
+		return;
+	}
 	if (f->ended_early) {
 		f->ended_early = f->fallback = false;
 		file_step(f, FILE_SCANNING, file_stream_work);
@@ -347,10 +356,7 @@ void files_stop(struct cp *cp)
 	for (uint32_t i = 0; i < cp->files_max; i++) {
 		struct file *f = &cp->files[i];
 
-		if (f->state != FILE_MOVING)
-			continue;
-		file_wrong(f, NULL, -ECANCELED);
-		if (cp->opts.convert)
-			weir_op_cancel(&f->job.op);
+		if (f->state == FILE_MOVING)
+			file_wrong(f, NULL, -ECANCELED);
 	}
 }

@@ -6,6 +6,7 @@
  *	kernel	 copy				from file to file, no buffer
  *	compare	 read source -+
  *		 read copy   -+-> compare	in the halves of a buffer
+ *	convert	 see convert.c
  *
  * One window serves all files: a large one fills it, and small ones share it.
  * What is in flight is bounded by the depth whatever the number of files.  A
@@ -20,13 +21,6 @@
 #include <weir/pipeline.h>
 
 #include "weir-cp.h"
-
-/* What is in a slot: a block of a file. */
-struct unit {
-	struct weir_job first, second, third;
-	struct file *file;
-	uint64_t off, len;
-};
 
 static void no_fn(struct weir_op *op, int64_t res)
 {
@@ -155,6 +149,20 @@ static void unqueue(struct flow *flow)
 	f->queued = false;
 }
 
+/* The first file gives way to the others: its blocks are converted one after
+ * the other, theirs at the same time. */
+static void rotate(struct flow *flow)
+{
+	struct file *f = flow->first;
+
+	if (!f->next)
+		return;
+	flow->first = f->next;
+	f->next = NULL;
+	*flow->last = f;
+	flow->last = &f->next;
+}
+
 static int next(struct weir_slot *slot, void *arg)
 {
 	struct unit *u = weir_slot_data(slot);
@@ -174,7 +182,11 @@ static int next(struct weir_slot *slot, void *arg)
 	f->in_flight++;
 	if (f->cur_ext == f->n_ext)
 		unqueue(flow);
-	if (which(flow) == FLOW_COPY)
+	else if (which(flow) == FLOW_CONVERT)
+		rotate(flow);
+	if (which(flow) == FLOW_CONVERT)
+		convert_set(slot, u);
+	else if (which(flow) == FLOW_COPY)
 		set_copy(slot, u);
 	else if (which(flow) == FLOW_KERNEL)
 		set_kernel(u);
@@ -199,7 +211,8 @@ static const char *what_failed(struct weir_slot *slot, const struct flow *flow)
 
 static void unit_failed(struct weir_slot *slot, struct flow *flow, int err)
 {
-	struct file *f = ((struct unit *)weir_slot_data(slot))->file;
+	const struct unit *u = weir_slot_data(slot);
+	struct file *f = u->file;
 
 	if (err == -ENODATA && which(flow) == FLOW_COMPARE)
 		file_wrong(f, "differs from its copy", 0);
@@ -207,6 +220,11 @@ static void unit_failed(struct weir_slot *slot, struct flow *flow, int err)
 		f->ended_early = true;
 	else if (err == -ECANCELED && flow->cp->ending)
 		file_wrong(f, NULL, -ECANCELED);
+	else if (which(flow) == FLOW_CONVERT && !f->ended_early)
+		file_wrong(f, convert_failed(slot, u, err),
+			   err == -EBADMSG ? 0 : err);
+	else if (which(flow) == FLOW_CONVERT)
+		return;
 	else
 		file_fail(f, what_failed(slot, flow), err);
 }
@@ -234,7 +252,7 @@ static void unit_done(struct weir_slot *slot, struct flow *flow)
 	f->data += u->len;
 	f->counted += u->len;
 	flow->cp->bytes += u->len;
-	if (end > f->written)
+	if (which(flow) != FLOW_CONVERT && end > f->written)
 		f->written = end;
 }
 
@@ -248,7 +266,10 @@ static int done(struct weir_slot *slot, int64_t res, void *arg)
 		unit_failed(slot, flow, (int)res);
 	else
 		unit_done(slot, flow);
-	if (--f->in_flight == 0 && !f->queued)
+	f->in_flight--;
+	if (which(flow) == FLOW_CONVERT)
+		convert_done(u);
+	if (f->in_flight == 0 && !f->queued)
 		file_moved(f);
 	return 0;
 }
@@ -276,7 +297,8 @@ static int pool_open(struct cp *cp)
 	struct weir_pool_opts o = {
 		.size = sizeof(o),
 		.bufs = cp->opts.depth,
-		.buf_size = cp->opts.block,
+		.buf_size = cp->opts.convert ? convert_buf_size(cp) :
+					       cp->opts.block,
 	};
 
 	return cp->pool ? 0 : weir_pool_create(&cp->pool, cp->reactor, &o);
@@ -288,6 +310,7 @@ static int flows_open(struct cp *cp, uint32_t n)
 		[FLOW_COPY] = build_copy,
 		[FLOW_KERNEL] = build_kernel,
 		[FLOW_COMPARE] = build_compare,
+		[FLOW_CONVERT] = convert_build,
 	};
 	struct flow *flow = &cp->flows[n];
 	struct weir_pipeline_opts o = {

@@ -396,6 +396,14 @@ static int check(const struct cp_opts *o)
 	return check_convert(o);
 }
 
+/* Two for each processor: one that is converted, and one that moves. */
+static uint32_t depth_to_convert(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return cpus < 4 ? 8 : cpus > 16 ? 32 : (uint32_t)cpus * 2;
+}
+
 /*
  * Through the page cache a write of 2 MiB, where it begins at a multiple of
  * that, can get its pages in one piece, and then costs a fraction of four of
@@ -407,7 +415,7 @@ static void set_defaults(struct cp_opts *o)
 	if (!o->block)
 		o->block = o->direct ? 1 << 20 : 2 << 20;
 	if (!o->depth)
-		o->depth = 8;
+		o->depth = o->convert ? depth_to_convert() : 8;
 	if (o->follow == FOLLOW_DEFAULT)
 		o->follow = o->recursive ? FOLLOW_NEVER : FOLLOW_ALL;
 }

@@ -77,6 +77,7 @@ struct cp_opts {
 };
 
 struct cp;
+struct weir_slot;
 
 /* Attributes that a copy was to keep and does not have. */
 struct lost {
@@ -205,10 +206,10 @@ struct file {
 	enum cp_path path;	/* Never PATH_AUTO once it is open. */
 	struct weir_domain *src_domain, *dst_domain;
 
-	/* A pass of a copy that is converted is one job. */
-	struct weir_job job;
-	struct weir_codec_args codec;
-	struct weir_xts_args xts;
+	/* Of a copy that is converted; convert.c. */
+	struct weir_codec *codec;
+	struct unit *turns;	/* Blocks that wait for their turn, */
+	uint64_t turn;		/* which the one at this offset has. */
 
 	/* The pass over its data: copying, then perhaps comparing. */
 	bool comparing;
@@ -225,6 +226,24 @@ struct file {
 	const char *what;
 };
 
+/* What is in a slot of a flow: a block of a file. */
+struct unit {
+	struct weir_job first, second, third;
+	struct file *file;
+	uint64_t off, len;
+
+	/* convert.c */
+	struct weir_op *op;	/* Of the step that converts. */
+	struct weir_op part;	/* That writes a part of the output. */
+	struct unit *next;	/* In .turns of the file. */
+	char *in, *out;
+	uint64_t done;		/* Of .len: converted. */
+	uint64_t n_out, out_off;
+	bool in_job, in_part, write_failed;
+	struct weir_codec_args codec;
+	struct weir_xts_args xts;
+};
+
 /* A pipeline that files pass through; flow.c. */
 struct flow {
 	struct cp *cp;
@@ -234,7 +253,7 @@ struct flow {
 	bool open;			/* In flight. */
 };
 
-enum { FLOW_COPY, FLOW_KERNEL, FLOW_COMPARE, FLOWS };
+enum { FLOW_COPY, FLOW_KERNEL, FLOW_COMPARE, FLOW_CONVERT, FLOWS };
 
 struct cp {
 	struct cp_opts opts;
@@ -364,8 +383,13 @@ bool links_made(struct file *f, int dst_dir);	/* Any thread. */
 /* convert.c */
 int convert_setup(struct cp *cp);
 int convert_open(struct file *f);	/* On a worker. */
-void convert_begin(struct file *f);
 void convert_drop(struct file *f);	/* On a worker. */
+size_t convert_buf_size(const struct cp *cp);
+int convert_build(struct weir_slot *slot, void *arg);
+void convert_set(struct weir_slot *slot, struct unit *u);
+const char *convert_failed(struct weir_slot *slot, const struct unit *u,
+			   int err);
+void convert_done(struct unit *u);
 
 /* flow.c */
 int flow_add(struct cp *cp, uint32_t which, struct file *f);

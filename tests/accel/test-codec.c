@@ -303,6 +303,57 @@ static void stream_goes_on_in_the_next_job(void **state)
 	fixture_end(&g);
 }
 
+/* Into a destination of few bytes, again and again. */
+static size_t in_parts(struct fixture *g, uint32_t which, char *dst,
+		       const char *src, size_t len, size_t cap,
+		       struct weir_codec_args *args)
+{
+	size_t n = 0, done = 0;
+	int64_t res;
+
+	args->flags = WEIR_CODEC_FILL;
+	do {
+		memset(dst + n, 0x55, cap + 1);
+		res = run_mem(g->dma, &g->j, which, dst + n, cap, src + done,
+			      len - done, args);
+		assert_true(res >= 0 && (size_t)res <= cap);
+		assert_int_equal(dst[n + cap], 0x55);
+		if (weir_job_result(&g->j.job)[1])
+			assert_int_equal(res, cap);
+		n += (size_t)res;
+		done += weir_job_result(&g->j.job)[0];
+	} while (weir_job_result(&g->j.job)[1]);
+	assert_int_equal(done, len);
+	args->flags = 0;
+	return n;
+}
+
+static void full_destination_is_no_error_with_fill(void **state)
+{
+	struct fixture g;
+	size_t f, cap, n;
+
+	fixture_begin(&g, state);
+	for (f = 0; f < N_OF(formats); f++) {
+		codecs(&g, formats[f]);
+		for (cap = 1; cap < 200000; cap = cap * 17 + 1) {
+			n = in_parts(&g, WEIR_ACCEL_COMPRESS, g.packed, g.plain,
+				     100000, cap, &g.in);
+			assert_int_equal(in_parts(&g, WEIR_ACCEL_DECOMPRESS,
+						  g.back, g.packed, n, cap,
+						  &g.out), 100000);
+			assert_memory_equal(g.back, g.plain, 100000);
+			assert_int_equal(unpack(&g, CAP, n), 100000);
+		}
+		/* What is cut off is found in the last part. */
+		g.out.flags = WEIR_CODEC_FILL;
+		assert_int_equal(unpack(&g, 100001, n - 1), -EBADMSG);
+		assert_int_equal(unpack(&g, 100001, n), 100000);
+		assert_int_equal(weir_job_result(&g.j.job)[1], 0);
+	}
+	fixture_end(&g);
+}
+
 static void codec_serves_one_job_at_a_time(void **state)
 {
 	struct fixture g;
@@ -399,7 +450,7 @@ static void arguments_that_make_no_sense_are_refused(void **state)
 	args = (struct weir_codec_args){ .codec = g.dec };
 	assert_int_equal(refused(g.dma, WEIR_ACCEL_COMPRESS, g.back, 10,
 				 g.plain, 10, &args), -EINVAL);
-	args = (struct weir_codec_args){ .codec = g.enc, .flags = 2 };
+	args = (struct weir_codec_args){ .codec = g.enc, .flags = 4 };
 	assert_int_equal(refused(g.dma, WEIR_ACCEL_COMPRESS, g.back, 10,
 				 g.plain, 10, &args), -EINVAL);
 	args = (struct weir_codec_args){ .codec = g.enc };
@@ -637,6 +688,7 @@ int main(void)
 		CASE(hostile_input_does_no_harm),
 		CASE(streams_behind_each_other_are_one),
 		CASE(stream_goes_on_in_the_next_job),
+		CASE(full_destination_is_no_error_with_fill),
 		CASE(codec_serves_one_job_at_a_time),
 		CASE(job_is_cancelled_in_the_middle_of_a_stream),
 		CASE(arguments_that_make_no_sense_are_refused),

@@ -57,6 +57,87 @@ t_levels()
 		wrong 'zstd: level 9 is not smaller than level 1'
 }
 
+# Many blocks, which are read and written in parallel; of zeros each becomes
+# more than a buffer holds.
+t_blocks()
+{
+	for depth in 1 3 32; do
+		rm -rf packed back
+		set -- --block=4096 --depth=$depth
+		for format in gzip zstd; do
+			expect 0 cp_ "$@" -r -T --compress=$format --level=1 \
+				files packed
+			expect 0 cp_ "$@" -r -T --decompress packed back
+			diff -r files back >out || wrong "$(head -n 3 out)"
+		done
+		expect 0 cp_ "$@" --encrypt=key files/sectors packed/e
+		expect 0 cp_ --encrypt=key files/sectors packed/whole
+		cmp -s packed/e packed/whole || wrong 'sectors are not in order'
+		expect 0 cp_ "$@" --decrypt=key packed/e back/d
+		cmp -s back/d files/sectors || wrong 'it does not come back'
+	done
+}
+
+# Several sources, a hole, and a source that is not there.
+t_as_cp()
+{
+	rm -rf sparse packed back
+	truncate -s 5M sparse
+	printf data | dd of=sparse bs=1 seek=3000000 conv=notrunc 2>/dev/null
+	touch -d '2001-02-03 04:05:06' sparse
+	chmod 640 sparse
+	mkdir packed back
+	expect 1 cp_ -p --compress=zstd files/large sparse not-there files/small \
+		packed && says 'not-there'
+	[ "$(stat -c '%a %y' packed/sparse)" = "$(stat -c '%a %y' sparse)" ] ||
+		wrong 'attributes are not kept'
+	expect 0 cp_ -p --decompress packed/* back
+	for f in files/large sparse files/small; do
+		cmp -s $f "back/${f##*/}" || wrong "$f does not come back"
+	done
+	expect 0 cp_ -n --compress=gzip files/small packed/large
+	[ "$(head -c 4 packed/large)" = "$(printf '\050\265\057\375')" ] ||
+		wrong '-n replaces a copy'
+}
+
+t_full_disk()
+{
+	rm -rf disk x
+	mkdir disk
+	expect 0 cp_ --compress=gzip files/zeros x
+	for options in '--encrypt=key files/sectors' \
+		       '--decompress --block=4096 x' \
+		       '--compress=zstd files/large'; do
+		for name in disk/x disk/y; do
+			(ulimit -f 100; "$program" --backend=$backend \
+				$options $name >out 2>err; echo $? >status)
+			[ "$(cat status)" = 1 ] ||
+				wrong "$options: status $(cat status)"
+			says 'cannot write the copy of .*: File too large'
+		done
+		[ -z "$(ls -A disk)" ] || wrong "left: $(ls -A disk)"
+	done
+}
+
+# A source that becomes shorter while it is read has no copy, or a whole one.
+t_change()
+{
+	rm -f c
+	head -c 100000000 /dev/zero >moving
+	"$program" --backend="$backend" --block=4096 --depth=1 --retry=0 \
+		--compress=zstd --level=9 moving c >out 2>err &
+	pid=$!
+	wait_open $pid moving && truncate -s 5000 moving
+	if wait $pid; then
+		zstd -dc c | cmp -n 5000 - moving ||
+			wrong 'a copy of what has changed is damaged'
+	else
+		says 'became shorter while it was read'
+		[ ! -e c ] || wrong 'a part of it has a name'
+	fi
+	rm -f c moving
+}
+
 t_damage()
 {
 	rm -f c short x
@@ -146,7 +227,9 @@ for backend in ${WEIR_TEST_BACKEND:-uring ev}; do
 	else
 		run t_gzip "$(lacks gzip)"
 		run t_zstd "$(lacks zstd)"
-		for test in levels damage sectors usage signal; do
+		run t_change "$(lacks zstd)"
+		for test in levels blocks as_cp full_disk damage sectors \
+			    usage signal; do
 			run t_$test
 		done
 	fi

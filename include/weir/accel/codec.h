@@ -24,7 +24,9 @@
  * time; a job whose codec is in use is -EBUSY, a fence waits for its turn.
  *
  *   - A destination that is too small ends the job with -ENOSPC.
- *     weir_codec_bound() tells what is always enough for a compression.
+ *     weir_codec_bound() tells what is always enough for a compression.  With
+ *     WEIR_CODEC_FILL the job ends well when the destination is full; the next
+ *     job of the codec goes on with the input that is left, 0 bytes perhaps.
  *   - Decompression accepts several streams behind each other (members, frames),
  *     as gzip(1) and zstd(1) do.  Input that is no such stream, or is damaged or
  *     cut off, ends the job with -EBADMSG; a window that is larger than
@@ -32,7 +34,8 @@
  *   - After any failure, or a cancel, the codec is as new.
  *   - An input of 0 bytes makes an empty stream.
  *
- * weir_job_result()[0] is the number of bytes of input.
+ * weir_job_result()[0] is the number of bytes of input that are done; [1] is 1 if
+ * WEIR_CODEC_FILL has ended the job, or else 0.
  *
  * Formats are those of gzip(1), zstd(1), and of RFC 1950 and 1951, so files can
  * be exchanged with other programs.  zlib and libzstd do the work; libzstd
@@ -74,6 +77,7 @@ struct weir_codec_opts {
 
 /* weir_codec_args.flags */
 #define WEIR_CODEC_MORE 1u	/* The stream goes on in the next job. */
+#define WEIR_CODEC_FILL 2u	/* A full destination is no error. */
 
 /* Arguments of a job. */
 struct weir_codec_args {
@@ -108,8 +112,8 @@ WEIR_API int weir_codec_create(struct weir_codec **ret,
 WEIR_API int weir_codec_destroy(struct weir_codec *codec);
 
 /*
- * Abandon the stream in @codec, of which a job with WEIR_CODEC_MORE has done a
- * part.
+ * Abandon the stream in @codec, of which a job with WEIR_CODEC_MORE or
+ * WEIR_CODEC_FILL has done a part.
  *
  * Returns 0, or
  *   -EBUSY  a job of it is in flight
