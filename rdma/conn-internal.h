@@ -170,6 +170,8 @@ struct weir_conn {
 	void *message_arg;
 	struct srq_slot *held, **held_last;	/* Messages that wait. */
 	uint32_t n_held;
+	bool has_dropped;	/* One that found no capacity: none that follows
+				 * on this connection is delivered. */
 
 	struct sockaddr_storage to, from;	/* .ss_family 0: any. */
 	uint8_t data[WEIR_CONN_CONNECT_DATA];

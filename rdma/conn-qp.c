@@ -612,5 +612,6 @@ void conn_qp_free(struct weir_conn *c)
 	c->orphans = false;
 	c->channel = NULL;
 	c->qp = NULL;
+	c->has_dropped = false;
 	conn_device_ref_put(device_ref);
 }

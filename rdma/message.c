@@ -85,7 +85,8 @@ static void send_news(struct weir_conn *c, unsigned int news)
 static void hold(struct weir_conn *c, struct srq_slot *slot)
 {
 	debug_check(c->n_held <= c->opts.recvs);
-	if (c->n_held == c->opts.recvs) {
+	if (c->has_dropped || c->n_held == c->opts.recvs) {
+		c->has_dropped = true;
 		slot->srq->stats.dropped++;
 		srq_slot_drop(slot);
 		send_news(c, CONN_NEWS_FLOOD);
@@ -179,7 +180,7 @@ void message_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
 	}
 	srq->stats.messages++;
 	describe(slot, c, wc);
-	if (likely(may_tell(c) && !c->held)) {
+	if (likely(may_tell(c) && !c->held && !c->has_dropped)) {
 		tell(c, slot);
 		return;
 	}

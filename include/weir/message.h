@@ -87,7 +87,8 @@ typedef void weir_message_fn(struct weir_conn *c, const struct weir_message *m,
  * NULL removes the callback.  The call is allowed in any state.  Messages that
  * arrive before it, or before the connection is established, wait, up to .recvs
  * of the connection's options.  One more ends the connection with -ENOBUFS, so
- * that a peer without a receiver does not take the buffers of others.  The
+ * that a peer without a receiver does not take the buffers of others; neither
+ * it nor any that follows is delivered.  The
  * callback of weir_conn_connect() or weir_conn_accept() runs before the first
  * message; messages that arrived before the connection ends are delivered
  * before the end is reported.  @fn stays set for the next connection.

@@ -184,6 +184,36 @@ static void a_flood_that_nobody_hears_ends_the_connection(void **state)
 	peers_end(&t);
 }
 
+/* The queue has space again before the connection has ended: what comes then
+ * would follow on a gap. */
+static void messages_after_a_dropped_one_are_dropped(void **state)
+{
+	struct peers t;
+	int n = 4, i;
+
+	peers_init(&t, state);
+	t.e.opts.recvs = 4;
+	peers_open(&t);
+	weir_conn_set_message_fn(t.e.server, NULL, NULL);
+	for (i = 0; i < n; i++)
+		send_number(&t, i, (uint32_t)i);
+	UNTIL(t.r, srq_stats_of(t.srq).held == 4);
+	weir_conn_set_message_fn(t.e.server, on_message, &t.server);
+	while (n < 40 && weir_conn_state(t.e.client) ==
+				 WEIR_CONN_ESTABLISHED) {
+		for (i = 0; i < 2; i++, n++)
+			send_number(&t, n, (uint32_t)n);
+		some_turns(t.r, 1);
+	}
+	until_end(&t, 1);
+	assert_int_equal(t.e.why[1], -ENOBUFS);
+	all_sent(&t, n);
+	assert_true(t.server.n >= 4);
+	for (i = 0; i < t.server.n; i++)
+		assert_int_equal(t.server.m[i].imm, i);
+	peers_end(&t);
+}
+
 /* How many were told when the end was. */
 static int heard_at_end;
 
@@ -442,6 +472,7 @@ int main(void)
 		CASE(a_cut_link_ends_each_send_once),
 		CASE(messages_wait_for_a_callback),
 		CASE(a_flood_that_nobody_hears_ends_the_connection),
+		CASE(messages_after_a_dropped_one_are_dropped),
 		CASE(messages_before_the_end_are_reported_before_the_end),
 		CASE(unread_messages_are_dropped_at_the_end),
 		CASE(a_message_that_comes_while_it_is_accepted_waits),
