@@ -2,6 +2,7 @@
 /* Protection information. */
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include <weir/accel/crc.h>
@@ -178,6 +179,14 @@ static int check_only(struct weir_kind_run *run, const struct weir_dif *dif,
 	return verify(run, dif, in, in + dif->data, i);
 }
 
+static int check_apart(struct weir_kind_run *run, const struct weir_dif *dif,
+		       const uint8_t *in, uint8_t *out, uint64_t i)
+{
+	(void)out;
+	return verify(run, dif, in,
+		      (const uint8_t *)dif->separate + i * dif->metadata, i);
+}
+
 static int strip(struct weir_kind_run *run, const struct weir_dif *dif,
 		 const uint8_t *in, uint8_t *out, uint64_t i)
 {
@@ -234,7 +243,8 @@ static int run_blocks(struct weir_kind_run *run, block_fn *fn, uint32_t in_len,
 
 static bool is_sound(const struct weir_dif *dif)
 {
-	return dif && dif->size >= sizeof(*dif) && dif->data &&
+	return dif && dif->size >= offsetof(struct weir_dif, separate) &&
+	       dif->data &&
 	       !(dif->data % 4) && dif->format <= WEIR_DIF_GUARD_64 &&
 	       dif->metadata >= pi_len(dif) && dif->type <= 3 &&
 	       dif->data < WEIR_KIND_UNIT_MAX &&
@@ -242,8 +252,23 @@ static bool is_sound(const struct weir_dif *dif)
 	       !(dif->check & ~(WEIR_DIF_GUARD | WEIR_DIF_APP | WEIR_DIF_REF));
 }
 
+/* 0, or the errno that refuses a job of @n blocks that are verified with their
+ * metadata apart. */
+static int check_separate(const struct weir_dif *dif, uint64_t n)
+{
+	if (dif->size < sizeof(*dif) || !dif->separate)
+		return -EINVAL;
+	return n > dif->separate_len / dif->metadata ? -EMSGSIZE : 0;
+}
+
+static int check_none(const struct weir_dif *dif, uint64_t n)
+{
+	(void)dif, (void)n;
+	return 0;
+}
+
 /* accel_ID: the table of a kind, whose blocks are IN and OUT bytes of @dif. */
-#define DIF_KIND(id, text, fn, bits, IN, OUT) \
+#define DIF_KIND(id, text, fn, bits, IN, OUT, check) \
 	static int id##_shape(const struct weir_job *job, uint64_t bytes, \
 				struct weir_kind_shape *ret) \
 	{ \
@@ -254,7 +279,7 @@ static bool is_sound(const struct weir_dif *dif)
 		ret->in_unit = IN; \
 		ret->out_unit = (OUT) ? (OUT) : 1; \
 		ret->out_min = bytes / (IN) * (OUT); \
-		return 0; \
+		return check(dif, bytes / (IN)); \
 	} \
 \
 	static int id##_run(struct weir_kind_run *run) \
@@ -277,12 +302,15 @@ static bool is_sound(const struct weir_dif *dif)
 #define EXTENDED (dif->data + dif->metadata)
 
 DIF_KIND(dif_generate, "dif-generate", generate,
-	 WEIR_KIND_OUTPUT | WEIR_KIND_IN_PLACE, EXTENDED, EXTENDED);
-DIF_KIND(dif_verify, "dif-verify", check_only, 0, EXTENDED, 0);
+	 WEIR_KIND_OUTPUT | WEIR_KIND_IN_PLACE, EXTENDED, EXTENDED, check_none);
+DIF_KIND(dif_verify, "dif-verify", check_only, 0, EXTENDED, 0, check_none);
 DIF_KIND(dif_insert, "dif-insert", insert, WEIR_KIND_OUTPUT, dif->data,
-	 EXTENDED);
-DIF_KIND(dif_strip, "dif-strip", strip, WEIR_KIND_OUTPUT, EXTENDED, dif->data);
+	 EXTENDED, check_none);
+DIF_KIND(dif_strip, "dif-strip", strip, WEIR_KIND_OUTPUT, EXTENDED, dif->data,
+	 check_none);
 DIF_KIND(dif_update, "dif-update", update,
-	 WEIR_KIND_OUTPUT | WEIR_KIND_IN_PLACE, EXTENDED, EXTENDED);
+	 WEIR_KIND_OUTPUT | WEIR_KIND_IN_PLACE, EXTENDED, EXTENDED, check_none);
 DIF_KIND(dix_generate, "dix-generate", generate_apart, WEIR_KIND_OUTPUT,
-	 dif->data, dif->metadata);
+	 dif->data, dif->metadata, check_none);
+DIF_KIND(dix_verify, "dix-verify", check_apart, 0, dif->data, 0,
+	 check_separate);

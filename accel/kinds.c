@@ -20,6 +20,7 @@ static const struct weir_kind_ops *const all[] = {
 	[WEIR_ACCEL_DECOMPRESS] = &accel_decompress,
 	[WEIR_ACCEL_ENCRYPT] = &accel_encrypt,
 	[WEIR_ACCEL_DECRYPT] = &accel_decrypt,
+	[WEIR_ACCEL_DIX_VERIFY] = &accel_dix_verify,
 };
 
 #define N_ALL (sizeof(all) / sizeof(all[0]))

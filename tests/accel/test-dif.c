@@ -140,6 +140,51 @@ static void expect_error(struct jrec *j, uint32_t what, uint64_t block)
 		    weir_job_result(&j->job)[2]);
 }
 
+/* The metadata are in .back, where they were generated. */
+static void try_apart(struct weir_dma *dma, struct format *f)
+{
+	struct weir_dif apart = f->dif;
+	size_t len = BLOCKS * apart.metadata;
+	size_t at = 7 * apart.metadata +
+		    (apart.first ? 0 : apart.metadata - (apart.format ? 16 : 8));
+	struct iovec iov[2] = { { f->plain, 1001 },
+				{ f->plain + 1001, f->n - 1001 } };
+	struct jrec j;
+
+	apart.separate = f->back;
+	apart.separate_len = len;
+	assert_int_equal(run_mem(dma, &j, WEIR_ACCEL_DIX_VERIFY, NULL, 0,
+				 f->plain, f->n, &apart), f->n);
+	/* In pieces that divide blocks. */
+	assert_int_equal(run_kind(dma, &j, WEIR_ACCEL_DIX_VERIFY,
+				  weir_operand_mem(NULL, 0),
+				  weir_operand_iov(NULL, iov, 2), &apart),
+			 f->n);
+	f->plain[20 * apart.data + 3] ^= 1;
+	assert_int_equal(run_mem(dma, &j, WEIR_ACCEL_DIX_VERIFY, NULL, 0,
+				 f->plain, f->n, &apart), -EILSEQ);
+	expect_error(&j, WEIR_DIF_GUARD, 20);
+	f->plain[20 * apart.data + 3] ^= 1;
+	f->back[at + (apart.format ? 15 : 7)] ^= 1;
+	assert_int_equal(run_mem(dma, &j, WEIR_ACCEL_DIX_VERIFY, NULL, 0,
+				 f->plain, f->n, &apart), -EILSEQ);
+	expect_error(&j, WEIR_DIF_REF, 7);
+	f->back[at + (apart.format ? 15 : 7)] ^= 1;
+	apart.separate_len = len - 1;
+	assert_int_equal(refused(dma, WEIR_ACCEL_DIX_VERIFY, NULL, 0, f->plain,
+				 f->n, &apart), -EMSGSIZE);
+	apart.separate_len = len;
+	apart.separate = NULL;
+	assert_int_equal(refused(dma, WEIR_ACCEL_DIX_VERIFY, NULL, 0, f->plain,
+				 f->n, &apart), -EINVAL);
+	apart.separate = f->back;
+	apart.size = offsetof(struct weir_dif, separate);
+	assert_int_equal(refused(dma, WEIR_ACCEL_DIX_VERIFY, NULL, 0, f->plain,
+				 f->n, &apart), -EINVAL);
+	assert_int_equal(run_mem(dma, &j, WEIR_ACCEL_DIX_GENERATE, f->back, len,
+				 f->plain, f->n, &apart), len);
+}
+
 static void try_format(struct weir_dma *dma, struct format *f)
 {
 	struct weir_dif *d = &f->dif, moved;
@@ -188,6 +233,7 @@ static void try_format(struct weir_dma *dma, struct format *f)
 	for (at = 0; at < BLOCKS; at++)
 		assert_memory_equal(f->back + at * d->metadata,
 				    f->ext + at * ext + d->data, d->metadata);
+	try_apart(dma, f);
 	/* Damage of data, of the application tag; and what is not checked. */
 	f->ext[20 * ext + 3] ^= 1;
 	assert_int_equal(run_mem(dma, &j, WEIR_ACCEL_DIF_STRIP, f->back, f->n,
@@ -293,7 +339,7 @@ static void protection_that_makes_no_sense_is_refused(void **state)
 	assert_int_equal(refused(dma, WEIR_ACCEL_DIF_INSERT, b, 1055, a, 1024,
 				 &good), -EMSGSIZE);
 	assert_int_equal(weir_accel_kind(0), 0);
-	assert_int_equal(weir_accel_kind(13), 0);
+	assert_int_equal(weir_accel_kind(14), 0);
 	assert_int_equal(weir_dma_destroy(dma), 0);
 }
 

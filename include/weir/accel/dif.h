@@ -28,8 +28,10 @@
  *						reference tags go from .ref to
  *						.new_ref; verified by .ref
  *	DIX_GENERATE		blocks		metadata alone
+ *	DIX_VERIFY		blocks		none; the metadata are in .separate
  *
- * Lengths are multiples of the block, or else the start is -EINVAL.
+ * Lengths are multiples of the block, or else the start is -EINVAL; -EMSGSIZE, if
+ * .separate_len is less than the metadata of all blocks.
  *
  * A block that does not verify ends the job with -EILSEQ.  Then
  * weir_job_result() is what was wrong (WEIR_DIF_GUARD, WEIR_DIF_APP or
@@ -73,6 +75,11 @@ struct weir_dif {
 	uint16_t guard;		/* The CRC-16 begins with this. */
 	uint64_t ref;		/* Reference tag of the first block. */
 	uint64_t new_ref;	/* The same, of DIF_UPDATE's output. */
+
+	/* Of DIX_VERIFY: the metadata, in memory of this process, lent until
+	 * the callback; and how many bytes there are. */
+	const void *separate;
+	uint64_t separate_len;
 };
 
 #ifdef __cplusplus

@@ -36,8 +36,7 @@
  *	SPDK_ACCEL_OPC_DIF_GENERATE	WEIR_ACCEL_DIF_GENERATE
  *	SPDK_ACCEL_OPC_DIF_GENERATE_COPY WEIR_ACCEL_DIF_INSERT
  *	SPDK_ACCEL_OPC_DIX_GENERATE	WEIR_ACCEL_DIX_GENERATE
- *	SPDK_ACCEL_OPC_DIX_VERIFY	a chain: WEIR_ACCEL_DIX_GENERATE to other
- *					memory, then WEIR_JOB_COMPARE
+ *	SPDK_ACCEL_OPC_DIX_VERIFY	WEIR_ACCEL_DIX_VERIFY
  */
 
 #include <weir/base.h>
@@ -59,6 +58,7 @@ extern "C" {
 #define WEIR_ACCEL_DECOMPRESS 10
 #define WEIR_ACCEL_ENCRYPT 11	  /* <weir/accel/xts.h> */
 #define WEIR_ACCEL_DECRYPT 12
+#define WEIR_ACCEL_DIX_VERIFY 13  /* <weir/accel/dif.h> */
 
 /*
  * Get the number of the kind of job @which, WEIR_ACCEL_...
