@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC-16 T10-DIF and CRC-64 NVMe: by ISA-L where it has them, or else eight
- * bytes at a time by tables, which are made by the first call.
+ * CRC-16 T10-DIF, by ISA-L, or else eight bytes at a time by tables, which are
+ * made by the first call; and the kinds of both CRCs.
  */
-
-#include <pthread.h>
-#include <string.h>
 
 #ifdef HAVE_ISAL
 #include <isa-l.h>
+#else
+#include <pthread.h>
 #endif
 
 #include <weir/accel/crc.h>
@@ -16,48 +15,6 @@
 #include "accel/kinds.h"
 
 #define POLY16 0x8bb7u
-#define POLY64 UINT64_C(0x9a6c9329ac4bc9b5)	/* Reflected. */
-
-static uint64_t table64[8][256];
-static pthread_once_t once64 = PTHREAD_ONCE_INIT;
-
-static void make64(void)
-{
-	uint64_t crc;
-	int i, k;
-
-	for (i = 0; i < 256; i++) {
-		crc = (uint64_t)i;
-		for (k = 0; k < 8; k++)
-			crc = crc >> 1 ^ (crc & 1 ? POLY64 : 0);
-		table64[0][i] = crc;
-	}
-	for (k = 1; k < 8; k++)
-		for (i = 0; i < 256; i++)
-			table64[k][i] = table64[k - 1][i] >> 8 ^
-					table64[0][table64[k - 1][i] & 255];
-}
-
-uint64_t weir_crc64_nvme(uint64_t crc, const void *p, size_t len)
-{
-	const uint8_t *at = p;
-	uint64_t word;
-	int k;
-
-	pthread_once(&once64, make64);
-	crc = ~crc;
-	for (; len >= 8; at += 8, len -= 8) {
-		for (word = 0, k = 7; k >= 0; k--)
-			word = word << 8 | at[k];
-		crc ^= word;
-		for (word = 0, k = 0; k < 8; k++)
-			word ^= table64[7 - k][crc >> (8 * k) & 255];
-		crc = word;
-	}
-	for (; len; at++, len--)
-		crc = crc >> 8 ^ table64[0][(crc ^ *at) & 255];
-	return ~crc;
-}
 
 #ifdef HAVE_ISAL
 

@@ -3,6 +3,8 @@ libaccel_la_SOURCES += \
 	%D%/codec.c \
 	%D%/codec.h \
 	%D%/crc.c \
+	%D%/crc64.c \
+	%D%/crc64.h \
 	%D%/dif.c \
 	%D%/kinds.c \
 	%D%/kinds.h \
