@@ -46,12 +46,12 @@ static int check_opts(const struct weir_xts_opts *o)
 		    o->key_len / 2))
 		return why(-EINVAL, "weir_xts_create: the two halves of the key "
 			   "are equal, which makes XTS weak");
-	if (o->sector < 16 || o->sector > 4096 || o->sector & (o->sector - 1))
-		return why(-EINVAL, "weir_xts_create: a sector is a power of "
-			   "two from 16 to 4096, not %u", o->sector);
-	if (o->count_512 && o->sector < 512)
+	if (o->sector < 16 || o->sector > WEIR_KIND_UNIT_MAX)
+		return why(-EINVAL, "weir_xts_create: a sector has 16 to %u "
+			   "bytes, not %u", WEIR_KIND_UNIT_MAX, o->sector);
+	if (o->count_512 && o->sector % 512)
 		return why(-EINVAL, "weir_xts_create: .count_512 needs sectors "
-			   "of at least 512 bytes");
+			   "of a multiple of 512 bytes");
 	return 0;
 }
 

@@ -22,6 +22,11 @@
  * .count_512 the numbers count 512 bytes whatever a sector is, as dm-crypt does
  * without iv_large_sectors.
  *
+ * A sector may have any size from 16 bytes on.  If that is no multiple of 16, the
+ * last two blocks of each are encrypted by ciphertext stealing, as the standard
+ * has it, so the output is as long as the input.  A message of any length is one
+ * sector.
+ *
  * Any number of jobs may use a key at the same time.  XTS hides what the sectors
  * hold; it does not detect that one was changed.
  *
@@ -43,8 +48,7 @@ struct weir_xts_opts {
 	size_t size;
 	const void *key;	/* Both halves behind each other; copied. */
 	uint32_t key_len;	/* 32: AES-128-XTS; 64: AES-256-XTS. */
-	uint32_t sector;	/* Bytes; a power of two from 16 to 4096;
-				 * 0: 512. */
+	uint32_t sector;	/* Bytes, 16 to 8192; 0: 512. */
 	bool count_512;		/* Numbers of sectors count 512 bytes. */
 };
 
@@ -60,7 +64,7 @@ struct weir_xts_args {
  * Returns 0 with *@ret set, to be freed by weir_xts_destroy(), or
  *   -EINVAL      an argument or .key is NULL; .key_len is neither 32 nor 64; the
  *                two halves of the key are equal; .sector is not possible, or
- *                less than 512 with .count_512
+ *                no multiple of 512 with .count_512
  *   -EOPNOTSUPP  weir was built without OpenSSL, or OpenSSL has no AES-XTS
  *   -E2BIG       @opts sets a member that this version does not have
  *   -ENOMEM      no memory
