@@ -20,6 +20,7 @@ noinst_PROGRAMS += \
 	%D%/25-group \
 	%D%/26-spread \
 	%D%/33-card \
+	%D%/34-kind \
 	%D%/35-scenario \
 	%D%/35-without-fsync \
 	%D%/hello
@@ -47,6 +48,7 @@ noinst_PROGRAMS += \
 %C%_26_spread_LDADD = libweir.la
 %C%_33_card_SOURCES = %D%/33-card.c %D%/card.c %D%/card-hardware.h %D%/card.h
 %C%_33_card_LDADD = libweir.la
+%C%_34_kind_LDADD = libweir.la
 %C%_35_scenario_LDADD = $(weir_sim) libweir.la
 %C%_35_without_fsync_LDADD = $(weir_sim) libweir.la
 %C%_35_without_fsync_CPPFLAGS = $(AM_CPPFLAGS) -DWITHOUT_FSYNC
