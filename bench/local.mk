@@ -7,6 +7,7 @@ bench_dpdk = %D%/dpdk.c %D%/dpdk.h %D%/dpdk-quiet.h
 bench_libs = $(LIBEXEC_RUNPATH) libweir.la $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBUV_LIBS) -lm
 
 bench_programs = \
+	%D%/bench-accel \
 	%D%/bench-bounce \
 	%D%/bench-buf \
 	%D%/bench-call \
@@ -34,6 +35,10 @@ if HAVE_VERBS
 bench_programs += %D%/bench-channel %D%/bench-rdma
 endif
 
+%C%_bench_accel_SOURCES = %D%/bench-accel.c $(bench_common)
+%C%_bench_accel_CFLAGS = $(AM_CFLAGS) $(ISAL_CFLAGS) $(OPENSSL_CFLAGS) \
+	$(ZLIB_CFLAGS) $(ZSTD_CFLAGS)
+%C%_bench_accel_LDADD = libweir-accel.la $(bench_libs) $(accel_libs)
 %C%_bench_bounce_SOURCES = %D%/bench-bounce.c %D%/user-domain.c \
 	%D%/user-domain.h $(bench_common)
 %C%_bench_bounce_LDADD = $(bench_libs)

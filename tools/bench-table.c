@@ -17,6 +17,8 @@ const struct program programs[] = {
 	  "", false },
 	{ "copy", "jobs of the cpu engine, copy and CRC",
 	  "memcpy, ISA-L, streaming stores, dmadev", "size", false },
+	{ "accel", "kinds of jobs: compression, encryption, checksums",
+	  "zlib, libzstd, OpenSSL", "", false },
 	{ "large", "how late a timer is beside copies of 1 GiB; two workers",
 	  "one worker, two threads", "", false },
 	{ "timer", "timers set, moved, stopped and expired", "libev, libuv",
