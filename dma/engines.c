@@ -81,6 +81,9 @@ static int check_ops(const struct weir_dma *dma,
 	if (!ops->name || !ops->can || !ops->start)
 		return why(-EINVAL, "weir_dma_add_engine: .name, .can and "
 			   ".start must be set");
+	if (ops->flags & ~WEIR_ENGINE_FOREIGN)
+		return why(-EINVAL, "weir_dma_add_engine: .flags has unknown "
+			   "bits");
 	if (dma->state != WEIR_DMA_STOPPED)
 		return why(-EBUSY, "weir_dma_add_engine: the context is not "
 			   "stopped; add engines before weir_dma_start()");

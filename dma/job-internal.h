@@ -332,6 +332,8 @@ struct weir_dma {
 	struct engine engines[WEIR_ENGINES_MAX];
 	uint32_t n_own;			/* The library's. */
 	uint32_t n_engines;
+	uint32_t n_for_memory;		/* The user's that are asked about
+					 * jobs in memory of this process. */
 	struct engine bounce;		/* Not in .engines, */
 	struct engine translate;	/* nor this. */
 	struct translated *translated;
@@ -379,6 +381,8 @@ static inline struct engine *engine_add(struct weir_dma *dma,
 
 	debug_check(dma->n_engines < WEIR_ENGINES_MAX);
 	dma->n_engines++;
+	if (!(ops->flags & WEIR_ENGINE_FOREIGN))
+		dma->n_for_memory++;
 	engine_init(e, &e->own, arg);
 	e->own.ops = *ops;
 	return e;

@@ -15,14 +15,13 @@
 #include "mem/buf-internal.h"
 
 /*
- * Whether the cpu engine is the only possible route: it is asked first, and
- * takes all jobs within memory of this process.
+ * Whether the cpu engine is the only possible route: no engine of the user's is
+ * asked before it, and it takes all jobs within memory of this process.
  */
 static bool is_for_cpu(const struct weir_dma *dma, const struct weir_job *job,
 		       const struct job_shape *s)
 {
-	return dma->n_engines == dma->n_own &&
-	       s->at_sight &&
+	return !dma->n_for_memory && s->at_sight &&
 	       (s->dst_side != OPERAND_UPDATE || !atomic_refuse(job)) &&
 	       (!s->src_side || !is_foreign(s->src.domain)) &&
 	       (!s->dst_side || !is_foreign(s->dst.domain));
@@ -35,7 +34,7 @@ static bool is_extra_for_cpu(const struct weir_dma *dma,
 {
 	uint32_t i;
 
-	if (!job->n_extra || dma->n_engines != dma->n_own ||
+	if (!job->n_extra || dma->n_for_memory ||
 	    is_foreign(s->src.domain) || is_foreign(s->dst.domain))
 		return false;
 	for (i = 0; i < job->n_extra; i++)

@@ -197,6 +197,8 @@ static bool one_of_two(bool a, bool b)
 
 static int check_engine(const struct weir_engine_ops *ops)
 {
+	if (ops->flags & ~WEIR_ENGINE_FOREIGN)
+		return why(-EINVAL, REGISTER ": .engine has unknown .flags");
 	return ops->name && ops->can && ops->start ? 0 :
 	       why(-EINVAL, REGISTER ": .engine has no .name, .can or .start");
 }

@@ -45,26 +45,33 @@ static const struct engine *route_own(const struct weir_dma *dma,
 	return NULL;
 }
 
-static bool can(const struct engine *e, const struct weir_engine_query *q)
+/* Whether @e can; or else *@why. */
+static bool can(const struct engine *e, const struct weir_engine_query *q,
+		const char **why)
 {
-	const char *why = "not this";
-
-	return e->kind->ops.can(e->arg, q, &why);
+	if (e->kind->ops.flags & WEIR_ENGINE_FOREIGN && !is_foreign(q->src) &&
+	    !is_foreign(q->dst)) {
+		*why = "not asked about memory of this process";
+		return false;
+	}
+	*why = "not this";
+	return e->kind->ops.can(e->arg, q, why);
 }
 
 /* Ask one after the other for the first that can. */
 static void ask(const struct weir_dma *dma, struct answers *ret)
 {
 	const struct engine *e = route_own(dma, &ret->q);
+	const char *why;
 	uint32_t i;
 
 	ret->asked = true;
 	for (i = dma->n_own; i < dma->n_engines; i++) {
 		ret->engine = (struct engine *)&dma->engines[i];
-		if (can(ret->engine, &ret->q))
+		if (can(ret->engine, &ret->q, &why))
 			return;
 	}
-	ret->engine = e && can(e, &ret->q) ? (struct engine *)e : NULL;
+	ret->engine = e && can(e, &ret->q, &why) ? (struct engine *)e : NULL;
 }
 
 /* The engine that moves a block of one side to or from staging. */
@@ -293,8 +300,7 @@ static void say_whys(struct text *t, const struct weir_dma *dma,
 		e = engine_at(dma, i);
 		if (e == a->engine)
 			break;
-		why = "not this";
-		e->kind->ops.can(e->arg, &a->q, &why);
+		can(e, &a->q, &why);
 		say(t, "%s%s: %s", i ? "; " : what, e->kind->ops.name, why);
 	}
 	if (!a->engine && !route_own(dma, &a->q))

@@ -105,7 +105,7 @@ static enum fused may_fuse(const struct step *s)
 {
 	const struct weir_job *copy = s->job, *crc;
 
-	if (copy->kind != WEIR_JOB_COPY || s->dma->n_engines != s->dma->n_own ||
+	if (copy->kind != WEIR_JOB_COPY || s->dma->n_for_memory ||
 	    copy->flags & ~WEIR_JOB_OVERWRITE || !is_plain(&copy->src) ||
 	    !is_plain(&copy->dst))
 		return FUSED_NOT;

@@ -60,6 +60,12 @@ struct weir_engine_query {
 	uint32_t reserved;
 };
 
+/* weir_engine_ops.flags */
+#define WEIR_ENGINE_FOREIGN 1u	/* It does only jobs that have a side in a
+				 * domain other than this process's memory, and
+				 * is not asked about others: small copies in
+				 * memory then cost what they do without it. */
+
 /*
  * The functions of an engine.  Set .size to the size of the struct.
  */
@@ -99,6 +105,9 @@ struct weir_engine_ops {
 	 * after each turn's starts, and by weir_dma_flush().  NULL: not needed.
 	 */
 	void (*flush)(void *arg);
+
+	uint32_t flags;		/* WEIR_ENGINE_ */
+	uint32_t reserved;
 };
 
 /*
@@ -109,8 +118,8 @@ struct weir_engine_ops {
  * until the context is destroyed.
  *
  * Returns 0, or
- *   -EINVAL  an argument is NULL, or .name, .can or .start is; or .size is too
- *            small for them
+ *   -EINVAL  an argument is NULL, or .name, .can or .start is; .flags has unknown
+ *            bits; or .size is too small for them
  *   -E2BIG   @ops sets a member that this version does not have
  *   -EEXIST  there is an engine of that name
  *   -EBUSY   the context is not stopped

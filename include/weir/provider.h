@@ -175,7 +175,9 @@ struct weir_provider_ops {
 	/*
 	 * An engine that each DMA context has that is created from now on.  It
 	 * is copied, but its .name must stay valid.  Contexts ask it before
-	 * those of weir_dma_add_engine() and before the library's.
+	 * those of weir_dma_add_engine() and before the library's.  Set
+	 * WEIR_ENGINE_FOREIGN if it does nothing in memory of this process:
+	 * small copies there do not become slower by it then.
 	 *
 	 * .engine_open() is called on @r when a context is created there, and
 	 * may set what the functions of the engine get, which is @arg otherwise.
@@ -201,7 +203,7 @@ struct weir_provider_ops {
  *   -EINVAL   an argument is NULL; .name is NULL, empty or too long; .list is
  *             NULL; one function of a pair is set without the other; .describe
  *             is set without .mem_register; or .engine has no .name, .can or
- *             .start
+ *             .start, or unknown .flags
  *   -E2BIG    @ops sets a member that this version does not have
  *   -EEXIST   there is a provider of that name, or one with an engine of that
  *             name

@@ -171,6 +171,9 @@ static void engine_with_bad_attributes_is_not_added(void **state)
 	bad.can = NULL;
 	assert_int_equal(weir_dma_add_engine(g.dma, &bad, NULL), -EINVAL);
 	bad = ops;
+	bad.flags = 2;
+	assert_int_equal(weir_dma_add_engine(g.dma, &bad, NULL), -EINVAL);
+	bad = ops;
 	bad.start = NULL;
 	assert_int_equal(weir_dma_add_engine(g.dma, &bad, NULL), -EINVAL);
 	bad = ops;
@@ -218,6 +221,45 @@ static void user_engine_is_asked_before_those_of_the_library(void **state)
 	assert_int_equal(g.card.starts, 2);
 	assert_int_equal(stats(&g).jobs, 2);
 	assert_int_equal(stats(&g).bytes, 1064);
+	fixture_end(&g);
+}
+
+static void engine_for_other_domains_is_not_asked_about_memory(void **state)
+{
+	struct weir_engine_ops foreign = ops;
+	struct weir_domain *file;
+	struct fixture g;
+	struct rec stop;
+	char text[2000];
+	int fd;
+
+	fixture_begin(&g, state);
+	rec_init(&stop);
+	STARTS(weir_dma_stop(g.dma, &stop.op));
+	assert_int_equal(finish(g.r, &stop), 0);
+	assert_int_equal(weir_dma_destroy(g.dma), 0);
+	assert_int_equal(weir_dma_create(&g.dma, g.r, NULL), 0);
+	foreign.flags = WEIR_ENGINE_FOREIGN;
+	assert_int_equal(weir_dma_add_engine(g.dma, &foreign, &g.card), 0);
+	assert_int_equal(weir_dma_start(g.dma), 0);
+	assert_int_equal(jrec_run(g.dma, &g.j[0]), 64);
+	assert_memory_equal(g.mem + LEN, g.mem, 64);
+	/* Nor where a job is planned, which a chain's and this are. */
+	assert_true(weir_route_explain(g.dma, &g.j[0].job, text,
+				       sizeof(text)) >= 0);
+	assert_non_null(strstr(text, "not asked about memory"));
+	assert_int_equal(g.card.last.size, 0);
+	assert_int_equal(g.card.starts, 0);
+	/* Of another domain it is asked first. */
+	fd = test_file(state, "file", LEN, 0);
+	file = file_domain(fd);
+	g.card.kinds = 0;
+	weir_job_copy(&g.j[1].job, weir_operand_mem(g.mem + LEN, 64),
+		      weir_operand_at(file, 0, 64));
+	assert_int_equal(jrec_run(g.dma, &g.j[1]), 64);
+	assert_ptr_equal(g.card.last.src, file);
+	assert_int_equal(weir_domain_destroy(file), 0);
+	close(fd);
 	fixture_end(&g);
 }
 
@@ -375,6 +417,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(engine_with_bad_attributes_is_not_added),
 		CASE(user_engine_is_asked_before_those_of_the_library),
+		REAL(engine_for_other_domains_is_not_asked_about_memory),
 		CASE(jobs_wait_in_order_for_engine_capacity),
 		CASE(idle_engine_is_polled_in_each_turn),
 		CASE(a_refusal_is_the_callers_or_the_end),
