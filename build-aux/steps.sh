@@ -206,6 +206,9 @@ lint()
 		-exec shellcheck -S warning {} +)
 }
 
+# Every file has its copyright and its licence: reuse.software.
+licences() { reuse --root "$src" lint; }
+
 # Where the bare one is built: its library is compiled anew, with clang.
 fuzz() { cd "$root/bare" && make fuzz FUZZ_SECONDS="$1"; }
 
@@ -266,6 +269,12 @@ if command -v shellcheck >/dev/null; then
 	step shellcheck lint
 else
 	cannot shellcheck 'it is not installed'
+fi
+
+if command -v reuse >/dev/null; then
+	step licences licences
+else
+	cannot licences 'reuse is not installed'
 fi
 
 step bare check bare --without-libev --without-verbs --without-valgrind \

@@ -15,7 +15,7 @@ text=$(mktemp) || exit 1
 trap 'rm -f "$text"' EXIT
 cd "$dir" || exit 1
 list=tests/words.txt
-files | grep -vE '^(tests/words.txt|LICENSE|programs/LICENSE|tests/fuzz/corpus/.*)$' |
+files | grep -vE '^(tests/words.txt|LICENSE|LICENSES/.*|programs/LICENSE|tests/fuzz/corpus/.*)$' |
 	tr '\n' '\0' | xargs -0 grep -IHn '' >"$text"
 files | sed 's/.*/&:0:&/' >>"$text"
 
