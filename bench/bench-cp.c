@@ -2,8 +2,9 @@
 
 /*
  * Copying a file: weir-cp beside cp, dd and, where it is installed, qemu-img
- * convert, and `dd && cksum` where it also computes a checksum.  Wall time, and
- * CPU time of the processes with all their threads.
+ * convert, and `dd && cksum` where it also computes a checksum; zstd(1) and
+ * gzip(1), where it compresses or decompresses a text of random words.  Wall time,
+ * and CPU time of the processes with all their threads.
  *
  * Each copy goes to a new file on the file system of --dir; outside of what is
  * timed the last copy is removed and written back, so that no run pays for the
@@ -33,7 +34,8 @@ struct copy {
 	const char *what;	/* The case. */
 	const char *variant;
 	const char *command;	/* Of the shell, with these set: */
-};				/* $WEIR_CP weir-cp, $S source, $D destination */
+};				/* $WEIR_CP weir-cp, $S source, $D destination,
+				 * $T text, $Z the same by zstd */
 
 static const struct copy copies[] = {
 	{ "cached", "cp", "cp $S $D" },
@@ -57,11 +59,19 @@ static const struct copy copies[] = {
 	{ "O_DIRECT", "weir-cp", "$WEIR_CP --quiet --direct $S $D" },
 	{ "O_DIRECT", "weir-cp checksum",
 	  "$WEIR_CP --quiet --direct --checksum $S $D >/dev/null" },
+	{ "to zstd", "zstd -T1", "zstd -q -T1 $T -o $D" },
+	{ "to zstd", "zstd -T2", "zstd -q -T2 $T -o $D" },
+	{ "to zstd", "weir-cp", "$WEIR_CP --quiet --compress=zstd $T $D" },
+	{ "from zstd", "zstd", "zstd -q -d $Z -o $D" },
+	{ "from zstd", "weir-cp", "$WEIR_CP --quiet --decompress $Z $D" },
+	{ "to gzip", "gzip -1", "gzip -1 <$T >$D" },
+	{ "to gzip", "weir-cp",
+	  "$WEIR_CP --quiet --compress=gzip --level=1 $T $D" },
 };
 
-static char source[4096], target[4096];
-static size_t mib;
-static bool has_qemu_img;
+static char source[4096], target[4096], text[4096], packed[4096];
+static size_t mib, text_mib;
+static bool has_qemu_img, has_zstd;
 
 static int shell(const char *command)
 {
@@ -94,6 +104,33 @@ static void make_source(const struct bench *b)
 	close(fd);
 }
 
+/* Words of two to nine letters, of which a few are frequent. */
+static void make_text(const struct bench *b)
+{
+	uint64_t state = 88172645463325252, word;
+	size_t left = text_mib * MIB;
+	FILE *file;
+
+	snprintf(text, sizeof(text), "%s/bench-cp.text", b->dir);
+	snprintf(packed, sizeof(packed), "%s/bench-cp.packed", b->dir);
+	setenv("T", text, 1);
+	setenv("Z", packed, 1);
+	file = fopen(text, "w");
+	if (!file)
+		bench_die(text, errno);
+	for (; left; left--) {
+		word = bench_random(&state) % 4096;
+		word = word * (bench_random(&state) % 4096) >> 12;
+		word *= UINT64_C(0x9e3779b97f4a7c15);
+		for (uint64_t n = 2 + (word >> 60) % 8; n && left > 1;
+		     n--, left--, word >>= 5)
+			putc((int)('a' + (word & 31) % 26), file);
+		putc(' ', file);
+	}
+	if (fclose(file) || shell("zstd -q -f $T -o $Z"))
+		bench_die(text, errno);
+}
+
 static void write_back(void)
 {
 	int fd = open(target, O_RDONLY | O_CLOEXEC);
@@ -115,14 +152,21 @@ static double child_cpu(void)
 }
 
 /* O_DIRECT may leave the cache without the source: read it in. */
-static void warm_source(void)
+static void warm_file(const char *path)
 {
 	static char block[MIB];
-	int fd = open(source, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	while (read(fd, block, MIB) > 0)
+	while (fd >= 0 && read(fd, block, MIB) > 0)
 		;
 	close(fd);
+}
+
+static void warm_source(bool is_text)
+{
+	warm_file(is_text ? text : source);
+	if (is_text)
+		warm_file(packed);
 }
 
 /*
@@ -155,13 +199,14 @@ static void warm_memory(void)
 
 static bool run_one(struct bench *b, const struct copy *c)
 {
-	double gib = (double)mib / 1024, cpu;
+	bool is_text = strstr(c->what, "zstd") || strstr(c->what, "gzip");
+	double gib = (double)(is_text ? text_mib : mib) / 1024, cpu;
 	uint64_t wall;
 	char what[48];
 	int status;
 
 	if (strcmp(c->what, "O_DIRECT"))
-		warm_source();
+		warm_source(is_text);
 	warm_memory();
 	cpu = child_cpu();
 	wall = bench_wall_ns();
@@ -233,6 +278,17 @@ static void pipeline_goals(struct bench *b)
 		   "O_DIRECT, rate", "weir-cp", "qemu-img", BENCH_AT_LEAST, 1);
 }
 
+/* Of the bytes of plain text, in both directions. */
+static void convert_goals(struct bench *b)
+{
+	bench_goal(b, "weir-cp --compress=zstd: 0.9 x zstd -T1",
+		   "to zstd, rate", "weir-cp", "zstd -T1", BENCH_AT_LEAST, 0.9);
+	bench_goal(b, "weir-cp --decompress: 0.8 x zstd -d", "from zstd, rate",
+		   "weir-cp", "zstd", BENCH_AT_LEAST, 0.8);
+	bench_goal(b, "weir-cp --compress=gzip --level=1: as fast as gzip -1",
+		   "to gzip, rate", "weir-cp", "gzip -1", BENCH_AT_LEAST, 1);
+}
+
 /* Source, target, and as much again so that nothing is cramped. */
 static size_t size_that_fits(const struct bench *b)
 {
@@ -263,6 +319,19 @@ int main(int argc, char **argv)
 	measure(&b, "cached, checksum");
 	measure(&b, "O_DIRECT");
 	unlink(source);
+	has_zstd = !shell("command -v zstd gzip >/dev/null");
+	if (!has_zstd) {
+		bench_note("no zstd or gzip: conversions are left out");
+	} else {
+		text_mib = mib > 128 ? 128 : mib;
+		make_text(&b);
+		measure(&b, "to zstd");
+		measure(&b, "from zstd");
+		measure(&b, "to gzip");
+		unlink(text);
+		unlink(packed);
+		convert_goals(&b);
+	}
 	goals(&b);
 	pipeline_goals(&b);
 	return bench_done(&b);
