@@ -86,7 +86,8 @@ static const char help[] =
 "      --encrypt=KEYFILE encrypt each file by AES-XTS, as dm-crypt does\n"
 "      --decrypt=KEYFILE the reverse\n"
 "      --sector=SIZE     of encryption: 512 (the default) to 4096\n"
-"      --block=SIZE      bytes in a buffer, 4K to 64M (2M, direct 1M)\n"
+"      --block=SIZE      bytes in a buffer, 4K to 64M (2M, direct 1M,\n"
+"                        compressed 512K)\n"
 "      --depth=N         buffers, 1 to 1024 (8)\n"
 "      --backend=NAME    uring, ev, or auto\n"
 "      --progress        show progress, also if it is no terminal\n"
@@ -396,6 +397,13 @@ static int check(const struct cp_opts *o)
 	return check_convert(o);
 }
 
+/* Compressed, or decompressed. */
+static bool is_stream(const struct cp_opts *o)
+{
+	return o->convert == CONVERT_GZIP || o->convert == CONVERT_ZSTD ||
+	       o->convert == CONVERT_BACK;
+}
+
 /* Two for each processor: one that is converted, and one that moves. */
 static uint32_t depth_to_convert(void)
 {
@@ -408,12 +416,14 @@ static uint32_t depth_to_convert(void)
  * Through the page cache a write of 2 MiB, where it begins at a multiple of
  * that, can get its pages in one piece, and then costs a fraction of four of
  * 512 KiB: more than staying in the processor's cache would save.  A disk moves
- * any size alike.
+ * any size alike.  What is compressed or decompressed does not begin at such
+ * multiples, and its buffers are two or three times as large.
  */
 static void set_defaults(struct cp_opts *o)
 {
 	if (!o->block)
-		o->block = o->direct ? 1 << 20 : 2 << 20;
+		o->block = is_stream(o) ? 512 << 10 :
+			   o->direct ? 1 << 20 : 2 << 20;
 	if (!o->depth)
 		o->depth = o->convert ? depth_to_convert() : 8;
 	if (o->follow == FOLLOW_DEFAULT)
