@@ -180,13 +180,27 @@ check_valgrind()
 # In what was built for valgrind.
 helgrind() { cd "$root/valgrind" && run_make check-helgrind; }
 
+# The tarball in this directory packs itself: what is unpacked later, in another place,
+# with another umask, makes the same.
+dist_repeats()
+(
+	rm -rf "$root/again" && mkdir "$root/again" &&
+		tar xf weir-*.tar.xz -C "$root/again" || return 1
+	first=$(echo "$PWD"/weir-*.tar.xz)
+	umask 077
+	cd "$root"/again/weir-* && mkdir build && cd build &&
+		../configure && make dist && cmp "$first" weir-*.tar.xz ||
+		return 1
+	rm -rf "$root/again"
+)
+
 # As a stranger builds it, by the target $1, and only so; and the tarball is the
 # tree, no more and no less.
 distcheck()
 {
 	target=$1
 	shift
-	ready "$@" && run_make "$target" || return 1
+	ready "$@" && run_make "$target" && dist_repeats || return 1
 	[ -e "$src/.git" ] || return 0
 	tar tf weir-*.tar.xz | sed 's|^[^/]*/||' | grep -v '/$' |
 		sort >"$root/in-tarball"
@@ -198,11 +212,12 @@ distcheck()
 lint()
 {
 	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
-		build-aux/analyse.sh build-aux/coverage.sh build-aux/digests.sh build-aux/rdma-report.sh \
+		build-aux/analyse.sh build-aux/coverage.sh build-aux/digests.sh \
+		build-aux/rdma-report.sh \
 		build-aux/sim-release.sh \
-		build-aux/steps.sh tests examples programs bench -type f \
+		build-aux/steps.sh debian/tests tests examples programs bench -type f \
 		\( -name '*.sh' -o -name bootstrap -o -name run \
-		-o -name prepare \) \
+		-o -name prepare -o -path 'debian/tests/[prs]*' \) \
 		-exec shellcheck -S warning {} +)
 }
 
