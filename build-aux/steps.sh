@@ -224,6 +224,16 @@ lint()
 # Every file has its copyright and its licence: reuse.software.
 licences() { reuse --root "$src" lint; }
 
+# What packages are made from parses, and has the version of configure.
+versions()
+(
+	cd "$src" || return 1
+	v=$(sed -n 's/^AC_INIT(\[weir\], \[\(.*\)\])/\1/p' configure.ac)
+	[ "$(rpmspec -q --srpm --qf '%{version}' rpm/weir.spec)" = "$v" ] &&
+		rpmspec -P rpm/weir.spec >/dev/null &&
+		head -n 1 debian/changelog | grep -F "weir ($v) "
+)
+
 # Where the bare one is built: its library is compiled anew, with clang.
 fuzz() { cd "$root/bare" && make fuzz FUZZ_SECONDS="$1"; }
 
@@ -290,6 +300,11 @@ if command -v reuse >/dev/null; then
 	step licences licences
 else
 	cannot licences 'reuse is not installed'
+fi
+if command -v rpmspec >/dev/null; then
+	step versions versions
+else
+	cannot versions 'rpm is not installed'
 fi
 
 step bare check bare --without-libev --without-verbs --without-valgrind \
