@@ -227,6 +227,7 @@ int weir_uring_submit(struct weir_reactor *r, struct weir_op *op,
 	reactor_enter(r);
 	prep(&e.sqe, arg);
 	reactor_exit(r);
+	u = uring_of(r);	/* weir_reactor_fd() may have replaced it. */
 	err = check_entry(u, &e);
 	if (err)
 		return err;

@@ -171,6 +171,7 @@ RETURNS(weir_uring_probe, EMFILE)
 {
 	struct weir_uring_info info = { .size = sizeof(info) };
 
+	unsetenv("WEIR_BACKEND");
 	no_descriptors();
 	return plenty(weir_uring_probe(&info));
 }
