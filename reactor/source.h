@@ -60,6 +60,7 @@ struct source {
 	bool queued;		/* In one of the backend's lists. */
 	uint8_t gen;		/* Tells an old request from a new one. */
 	bool stale;		/* Its request was cancelled. */
+	bool multi;		/* It is a multishot request. */
 	uint32_t place;		/* After its request, in the submissions. */
 	int set;		/* See source_set_open(); + 1, or 0. */
 	uint32_t engaged;	/* Requests the kernel has. */

@@ -10,8 +10,9 @@
  *	           kernel picks when data arrive
  *
  * Where the kernel has no multishot request (-EINVAL), each connection or piece
- * of data takes a request of its own; where it cannot pick buffers, a poll and
- * then recv(2).
+ * of data takes a request of its own, and a watch with WEIR_EDGE an epoll set,
+ * for a poll that is made again has no edges; where it cannot pick buffers, a
+ * poll and then recv(2).
  */
 
 #include <poll.h>
@@ -134,6 +135,7 @@ static bool request(struct uring *u, struct source *s, bool poll_first)
 		fill_accept(u, sqe, s);
 	else
 		fill_recv(u, sqe, s);
+	s->multi = sqe->ioprio || sqe->len == IORING_POLL_ADD_MULTI;
 	maybe_spoil(sqe);
 	sqe->user_data = user_data(s);
 	return true;
@@ -177,14 +179,24 @@ static void give_back(struct uring *u, const struct source *s, int32_t res,
 		rx_put(u->r, rx_id);
 }
 
-/* Whether the error only means that the request must be made in another way. */
-static bool forgiven(struct uring *u, const struct source *s, int32_t res)
+/* The kernel refuses what is multishot, or everything; another source may have
+ * found out in the same turn.  Returns whether to ask in another way. */
+static bool ask_otherwise(struct uring *u, struct source *s, int32_t *res)
 {
 	bool *no_multi = s->kind == SOURCE_ACCEPT ? &u->no_accept_multi :
 			 s->kind == SOURCE_RECV ? &u->no_recv_multi :
 						  &u->no_poll_multi;
 
-	switch (res) {
+	*no_multi = s->multi;
+	if (s->multi && s->kind == SOURCE_WATCH && !s->set)
+		*res = source_set_open(s);
+	return s->multi && (s->kind != SOURCE_WATCH || s->set);
+}
+
+/* Whether the error only means that the request must be made in another way. */
+static bool forgiven(struct uring *u, struct source *s, int32_t *res)
+{
+	switch (*res) {
 	case -EINTR:
 		return true;
 	case -ECANCELED:
@@ -194,11 +206,7 @@ static bool forgiven(struct uring *u, const struct source *s, int32_t res)
 	case -ENOBUFS:
 		return s->kind == SOURCE_RECV;
 	case -EINVAL:
-		if (s->kind == SOURCE_WATCH && !(s->events & WEIR_EDGE))
-			return false;
-		/* One for each is invalid too: that was not it. */
-		*no_multi = !*no_multi;
-		return *no_multi;
+		return ask_otherwise(u, s, res);
 	}
 	return false;
 }
@@ -216,7 +224,7 @@ static bool wanted(const struct source *s, int32_t res)
 
 static void deliver(struct uring *u, struct source *s, int32_t res, int rx_id)
 {
-	if (!wanted(s, res) || (res < 0 && forgiven(u, s, res))) {
+	if (!wanted(s, res) || (res < 0 && forgiven(u, s, &res))) {
 		give_back(u, s, res, rx_id);
 		return;
 	}
@@ -300,7 +308,8 @@ int uring_arm(struct weir_reactor *r, struct source *s)
 	if (s->kind == SOURCE_RECV && !u->rx_tried)
 		uring_rx_setup(u);
 	/* A poll of the ring does not wake up for urgent data alone. */
-	if (unlikely(s->events & WEIR_PRI)) {
+	if (unlikely(s->events & WEIR_PRI ||
+		     (s->events & WEIR_EDGE && u->no_poll_multi))) {
 		err = source_set_open(s);
 		if (err)
 			return err;

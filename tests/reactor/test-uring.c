@@ -548,59 +548,88 @@ static void *post(void *arg)
 	return NULL;
 }
 
-/* As before Linux 5.13 to 6.0: each answer asks for the next one. */
+/* As before Linux 5.13 to 6.0: each answer asks for the next one.  Two sources of
+ * each kind are refused in the same turn. */
 static void kernel_without_multishot_requests_serves_all_sources(void **state)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	struct weir_acceptor *acceptor;
-	struct served s = { NULL };
-	struct weir_watch *watch;
-	int l, p[2], sv[2], i, c;
+	struct weir_acceptor *acceptor[2];
+	struct served s[2] = { { NULL }, { NULL } };
+	struct weir_watch *watch[2];
+	struct weir_reactor *r = make(0);
+	int l[2], p[2][2], sv[2][2], i, k, c;
 	pthread_t thread;
+	char name[] = "l0";
 
-	s.r = make(0);
 	fault_ask(refuse_multishot);
-	snprintf(un.sun_path, sizeof(un.sun_path), "%s",
-		 test_path(state, "l"));
-	assert_int_equal(weir_listen(&l, (struct sockaddr *)&un, sizeof(un), 8,
-				     0), 0);
-	pipe_pair(p);
-	socket_pair(sv);
-	assert_int_equal(weir_acceptor_create(&acceptor, s.r, l, on_client,
-					      &s), 0);
-	assert_int_equal(weir_receiver_create(&s.receiver, s.r, sv[0],
-					      on_bytes, &s), 0);
-	assert_int_equal(weir_watch_create(&watch, s.r, p[0], WEIR_READABLE |
-					   WEIR_EDGE, on_edge, &s), 0);
-	for (i = 1; i <= 3; i++) {
-		c = socket(AF_UNIX, SOCK_STREAM, 0);
-		assert_int_equal(connect(c, (struct sockaddr *)&un,
-					 sizeof(un)), 0);
-		assert_int_equal(write(p[1], "x", 1), 1);
-		assert_int_equal(write(sv[1], "xyz", 3), 3);
-		UNTIL(s.r, s.connections == i && s.bytes == 3 * i &&
-			   s.edges >= i);
-		close(c);
+	for (k = 0; k < 2; k++) {
+		name[1] = (char)('0' + k);
+		s[k].r = r;
+		snprintf(un.sun_path, sizeof(un.sun_path), "%s",
+			 test_path(state, name));
+		assert_int_equal(weir_listen(&l[k], (struct sockaddr *)&un,
+					     sizeof(un), 8, 0), 0);
+		pipe_pair(p[k]);
+		socket_pair(sv[k]);
+		assert_int_equal(weir_acceptor_create(&acceptor[k], r, l[k],
+						      on_client, &s[k]), 0);
+		assert_int_equal(weir_receiver_create(&s[k].receiver, r,
+						      sv[k][0], on_bytes,
+						      &s[k]), 0);
+		assert_int_equal(weir_watch_create(&watch[k], r, p[k][0],
+						   WEIR_READABLE | WEIR_EDGE,
+						   on_edge, &s[k]), 0);
 	}
-	assert_true(uring_of(s.r)->no_poll_multi);
-	assert_true(uring_of(s.r)->no_accept_multi);
-	assert_true(uring_of(s.r)->no_recv_multi);
+	for (i = 1; i <= 3; i++) {
+		for (k = 0; k < 2; k++) {
+			name[1] = (char)('0' + k);
+			snprintf(un.sun_path, sizeof(un.sun_path), "%s",
+				 test_path(state, name));
+			c = socket(AF_UNIX, SOCK_STREAM, 0);
+			assert_int_equal(connect(c, (struct sockaddr *)&un,
+						 sizeof(un)), 0);
+			assert_int_equal(write(p[k][1], "x", 1), 1);
+			assert_int_equal(write(sv[k][1], "xyz", 3), 3);
+			UNTIL(r, s[k].connections == i &&
+				 s[k].bytes == 3 * i && s[k].edges >= i);
+			close(c);
+		}
+		/* It is readable all the time. */
+		some_turns(r, 5);
+		assert_int_equal(s[0].edges, i);
+		assert_int_equal(s[1].edges, i);
+	}
+	assert_true(uring_of(r)->no_poll_multi);
+	assert_true(uring_of(r)->no_accept_multi);
+	assert_true(uring_of(r)->no_recv_multi);
+	/* One that is armed later knows. */
+	weir_watch_destroy(watch[1]);
+	assert_int_equal(weir_watch_create(&watch[1], r, p[1][0],
+					   WEIR_READABLE | WEIR_EDGE, on_edge,
+					   &s[1]), 0);
+	UNTIL(r, s[1].edges == 4);
+	some_turns(r, 5);
+	assert_int_equal(s[1].edges, 4);
 	/* The wake-up is a poll, too. */
 	for (i = 0; i < 3; i++) {
-		s.posted = false;
-		assert_int_equal(pthread_create(&thread, NULL, post, &s), 0);
-		while (!s.posted)
-			assert_true(weir_reactor_turn(s.r, WEIR_FOREVER) >= 0);
+		s[0].posted = false;
+		assert_int_equal(pthread_create(&thread, NULL, post, &s[0]), 0);
+		while (!s[0].posted)
+			assert_true(weir_reactor_turn(r, WEIR_FOREVER) >= 0);
 		pthread_join(thread, NULL);
 	}
 	fault_ask(NULL);
-	weir_acceptor_destroy(acceptor);
-	weir_receiver_destroy(s.receiver);
-	weir_watch_destroy(watch);
-	unmake(s.r);
-	close(l);
-	close_pair(p);
-	close_pair(sv);
+	for (k = 0; k < 2; k++) {
+		weir_acceptor_destroy(acceptor[k]);
+		weir_receiver_destroy(s[k].receiver);
+		weir_watch_destroy(watch[k]);
+	}
+	unmake(r);
+	for (k = 0; k < 2; k++) {
+		close(l[k]);
+		close_pair(p[k]);
+		close_pair(sv[k]);
+	}
 }
 
 static void kernel_without_multishot_polls_wakes_the_reactor(void **state)

@@ -31,7 +31,7 @@ found()
 	expect 1 with "$1" "$sim" --seeds 1000 --keep . "$2"
 	says "'$3.*' does not hold"
 	[ ! -s out ] || wrong "it told of a success, too: $(cat out)"
-	again=$(sed -n 's/.*again: weir-sim \(.*\) --trace$/\1/p' err)
+	again=$(sed -n 's/.*again: weir-sim-[a-z]* \(.*\) --trace$/\1/p' err)
 	file=$(sed -n 's/.*kept in //p' err)
 	[ "$again" ] && [ -s "$file" ] || {
 		wrong "it does not say how to have it again: $(cat err)"
