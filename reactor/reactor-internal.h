@@ -74,6 +74,12 @@ enum attention {
 	ATTENTION_KICK = 2,	/* A host must be told: we are outside a turn. */
 };
 
+/* Which posts are refused; r->refuses. */
+enum refuses {
+	REFUSES_DOWN = 1,	/* All: it is stopping or stopped. */
+	REFUSES_THREADS = 2,	/* Those of threads that are not its own. */
+};
+
 /* Requests from any thread; r->requests. */
 enum request {
 	REQUEST_STOP = 1,
@@ -138,7 +144,7 @@ struct weir_reactor {
 	struct wheel wheel;
 	struct mailbox mailbox;
 	atomic_uint requests;		/* enum request */
-	_Atomic bool down;		/* Stopping or stopped: refuse posts. */
+	_Atomic unsigned char refuses;	/* Posts: enum refuses. */
 
 	struct reactor_obj *objs;
 	uint32_t n_timers;		/* Counted, not listed: a million. */
@@ -194,6 +200,12 @@ static inline bool reactor_is_here(const struct weir_reactor *r)
 {
 	return unlikely(r->backend->is_here != NULL) ? r->backend->is_here(r) :
 	       pthread_equal(r->thread, pthread_self());
+}
+
+/* Stopping or stopped.  Any thread. */
+static inline bool reactor_is_down(const struct weir_reactor *r)
+{
+	return atomic_load(&r->refuses) & REFUSES_DOWN;
 }
 
 static inline uint64_t reactor_now(struct weir_reactor *r)

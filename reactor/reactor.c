@@ -138,6 +138,7 @@ static int use_world(struct weir_reactor *r)
 	const struct backend_world *world = (const void *)r->opts.sim;
 
 	r->backend = world->backend;
+	atomic_store(&r->refuses, REFUSES_THREADS);
 	return r->backend->create(r, &r->opts);
 }
 
@@ -180,7 +181,7 @@ static struct weir_reactor *reactor_alloc(const struct weir_reactor_opts *opts)
 	repeats_init(r);
 	host_init(r);
 	own_words(&r->requests, sizeof(r->requests));
-	own_words(&r->down, sizeof(r->down));
+	own_words(&r->refuses, sizeof(r->refuses));
 	if (mailbox_init(&r->mailbox, opts->mailbox)) {
 		free(r);
 		return NULL;

@@ -23,7 +23,7 @@ static void begin_stopping(struct weir_reactor *r)
 
 	r->state = WEIR_REACTOR_STOPPING;
 	r->attention |= ATTENTION_STOPPING;
-	atomic_store(&r->down, true);
+	atomic_fetch_or(&r->refuses, REFUSES_DOWN);
 	for (obj = r->objs; obj; obj = next) {
 		next = obj->next;
 		if (obj->stop)
@@ -355,7 +355,7 @@ int weir_reactor_start(struct weir_reactor *r)
 		return 0;
 	r->state = WEIR_REACTOR_RUNNING;
 	r->attention &= ~(uint32_t)ATTENTION_STOPPING;
-	atomic_store(&r->down, false);
+	atomic_fetch_and(&r->refuses, (unsigned char)~REFUSES_DOWN);
 	for (obj = r->objs; obj; obj = next) {
 		next = obj->next;
 		if (obj->start)

@@ -408,8 +408,11 @@ static struct params params_of(const struct command *c,
 /* This scenario's share of the requested completions. */
 static uint64_t quota(const struct command *c, const struct weir_sim_scenario *scenario)
 {
-	return (uint64_t)((__extension__ (unsigned __int128)c->completions *
-			   scenario->share + c->shares - 1) / c->shares);
+	uint64_t whole = c->completions / c->shares;
+	uint64_t rest = c->completions % c->shares;
+
+	return whole * scenario->share +
+	       (rest * scenario->share + c->shares - 1) / c->shares;
 }
 
 /* The number of seeds of the next round; 0: enough. */

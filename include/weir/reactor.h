@@ -379,6 +379,7 @@ WEIR_API int weir_work(struct weir_reactor *r, struct weir_op *op,
  * Returns 0, or
  *   -EAGAIN     the mailbox is full
  *   -ESHUTDOWN  @r is stopped or stopping: @fn will not run
+ *   -EOPNOTSUPP  @r is simulated, and this is not the thread of its world
  *
  * Any thread, also @r's own.  Never blocks, takes no lock.  The caller makes
  * sure that @r is not destroyed meanwhile.

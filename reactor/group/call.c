@@ -248,7 +248,7 @@ static void capacity_arrives(struct weir_reactor *r, struct weir_op *op)
 {
 	debug_check(to_of(op) == r);
 	/* A recall may have passed before a marked operation arrived here. */
-	if (atomic_load(&r->down) || is_marked(op)) {
+	if (reactor_is_down(r) || is_marked(op)) {
 		tell(op, -ESHUTDOWN);
 		return;
 	}
@@ -318,7 +318,7 @@ static int wait_at_mailbox(struct weir_reactor *r, struct weir_op *op,
 	int err = 0;
 
 	mailbox_visit(to);
-	if (atomic_load(&to->down)) {
+	if (reactor_is_down(to)) {
 		err = wait_is_vain();
 	} else {
 		op->u.words[CALL_TO] = (uintptr_t)to;

@@ -57,6 +57,7 @@
 #include "base/alloc.h"
 #include "base/mutation.h"
 #include "base/own.h"
+#include "base/why.h"
 #include "reactor/group/spsc-inline.h"
 
 /*
@@ -295,12 +296,26 @@ __attribute__((noinline)) static int post_slowly(struct spsc *spsc,
 					mailbox_refuses(&spsc->to->mailbox);
 }
 
+/* The kind of refusal, or 0: reactors of a world refuse other threads. */
+__attribute__((cold)) static int refuse_post(const struct weir_reactor *r)
+{
+	if (reactor_is_down(r))
+		return -ESHUTDOWN;
+	if (pthread_equal(r->thread, pthread_self()))
+		return 0;
+	return why_static(-EOPNOTSUPP, "weir_post: the reactor is simulated, "
+			  "and the post is of another thread than its world's: "
+			  "no seed decides when that comes");
+}
+
 __attribute__((noinline)) static int post_from_afar(struct weir_reactor *r,
 						    void (*fn)(void *arg),
 						    void *arg)
 {
-	if (atomic_load(&r->down))
-		return -ESHUTDOWN;
+	int err = unlikely(atomic_load(&r->refuses)) ? refuse_post(r) : 0;
+
+	if (err)
+		return err;
 	if (unlikely(put(&r->mailbox, fn, arg)))
 		return mailbox_refuses(&r->mailbox);
 	if (unlikely(atomic_load(&r->mailbox.asleep)))

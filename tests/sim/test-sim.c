@@ -3,6 +3,8 @@
 
 #include "tests/support/harness.h"
 
+#include <pthread.h>
+
 #include <weir/file.h>
 #include <weir/sim/world.h>
 #include <weir/watch.h>
@@ -227,6 +229,47 @@ static void a_reactor_can_be_run_alone(void **state)
 	program_end(&p);
 }
 
+static void count_post(void *arg)
+{
+	++*(int *)arg;
+}
+
+struct foreign {
+	struct weir_reactor *r;
+	int posts, err, is_said;
+};
+
+static void *post_from_there(void *arg)
+{
+	struct foreign *f = arg;
+
+	f->err = weir_post(f->r, count_post, &f->posts);
+	f->is_said = !!strstr(weir_why(), "weir_post: the reactor is simulated");
+	return NULL;
+}
+
+/* No seed would decide when it comes. */
+static void post_of_another_thread_is_refused(void **state)
+{
+	struct foreign f = { NULL, 0, 0, 0 };
+	struct weir_sim *sim = NULL;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(weir_sim_create(&sim, 1, NULL), 0);
+	f.r = reactor_in(sim);
+	assert_int_equal(pthread_create(&thread, NULL, post_from_there, &f), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(f.err, -EOPNOTSUPP);
+	assert_true(f.is_said);
+	post_from_there(&f);
+	assert_int_equal(f.err, 0);
+	assert_true(weir_sim_run(sim, WEIR_SEC, 0) >= 0);
+	assert_int_equal(f.posts, 1);
+	assert_int_equal(weir_reactor_destroy(f.r), 0);
+	assert_int_equal(weir_sim_destroy(sim), 0);
+}
+
 static void a_world_with_reactors_is_not_destroyed(void **state)
 {
 	struct weir_sim *sim;
@@ -409,6 +452,7 @@ static const struct harness_case cases[] = {
 	CASE(a_seed_is_a_run_and_another_is_another),
 	CASE(the_order_of_what_is_due_together_is_drawn),
 	CASE(a_reactor_can_be_run_alone),
+	CASE(post_of_another_thread_is_refused),
 	CASE(a_world_with_reactors_is_not_destroyed),
 	CASE(a_callback_in_a_turn_from_outside_does_not_run_the_world),
 	CASE(a_real_descriptor_is_not_open_in_a_world),
