@@ -194,6 +194,13 @@ dist_repeats()
 	rm -rf "$root/again"
 )
 
+# From the tarball of distcheck.
+packages()
+{
+	sh "$src/build-aux/packages.sh" "$root"/distcheck/weir-*.tar.xz \
+		"$root/packages"
+}
+
 # As a stranger builds it, by the target $1, and only so; and the tarball is the
 # tree, no more and no less.
 distcheck()
@@ -212,7 +219,7 @@ distcheck()
 lint()
 {
 	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
-		build-aux/analyse.sh build-aux/coverage.sh build-aux/digests.sh \
+		build-aux/analyse.sh build-aux/coverage.sh build-aux/digests.sh build-aux/packages.sh \
 		build-aux/rdma-report.sh \
 		build-aux/sim-release.sh \
 		build-aux/steps.sh debian/tests tests examples programs bench -type f \
@@ -354,6 +361,15 @@ else
 fi
 [ $long = 1 ] && target=distcheck || target=distcheck-scripts
 step distcheck distcheck $target distcheck
+
+if [ $long = 1 ]; then
+	if command -v mmdebstrap >/dev/null && command -v lintian >/dev/null &&
+	   [ "$(id -u)" = 0 ] && unshare --mount --pid --fork true; then
+		step packages packages
+	else
+		cannot packages 'it takes root, namespaces, mmdebstrap, lintian'
+	fi
+fi
 
 say "$([ $failures = 0 ] && echo 'all is well' || echo "$failures failed")"
 
