@@ -19,6 +19,14 @@ bool begins_with(const char *path, const char *prefix)
 	return !strncmp(path, prefix, strlen(prefix));
 }
 
+bool cut_hits(const char *prefix, const char *path)
+{
+	size_t len = strlen(path);
+
+	return begins_with(path, prefix) ||
+	       (begins_with(prefix, path) && !strcmp(prefix + len, "/"));
+}
+
 uint32_t name_place(const struct sim_files *files, const char *path)
 {
 	uint32_t low = 0, high = files->n_names, mid;

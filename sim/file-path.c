@@ -320,7 +320,7 @@ static bool is_cut(const struct sim_files *files, const struct weir_op *op,
 	for (cut = files->cuts; cut; cut = cut->next) {
 		if ((int32_t)(cut->serial - sim_io_serial(op)) < 0)
 			break;
-		if (begins_with(path, cut->prefix))
+		if (cut_hits(cut->prefix, path))
 			return true;
 	}
 	return false;

@@ -48,14 +48,9 @@ static int remember_cut(struct sim_files *files, const char *prefix)
 /* A power cut of a directory is one of all files in it. */
 static bool is_hit(struct file *file, const char *prefix)
 {
-	size_t len;
-
 	if (file->inode && file->inode->kind != INODE_DIR)
 		return begins_with(file->inode->name->path, prefix);
-	if (begins_with(file->dir, prefix))
-		return true;
-	len = strlen(file->dir);
-	return begins_with(prefix, file->dir) && !strcmp(prefix + len, "/");
+	return cut_hits(prefix, file->dir);
 }
 
 static bool is_stuck_in_a_cut(struct weir_op *op, void *sim)

@@ -213,6 +213,10 @@ uint64_t inode_capacity(const struct inode *i, uint64_t from, uint64_t to);
 /* Whether @path begins with @prefix. */
 bool begins_with(const char *path, const char *prefix);
 
+/* Whether a power cut of @prefix is one of @path: a cut of "a/" is one of the
+ * directory "a", too. */
+bool cut_hits(const char *prefix, const char *path);
+
 struct name *name_find(struct sim_files *files, const char *path);
 
 /* The same; it is made if it does not exist.  NULL: no memory. */

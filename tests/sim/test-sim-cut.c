@@ -399,7 +399,7 @@ static void data_lost_by_a_failed_sync_does_not_come_back(void **state)
 
 struct cut_fixture {
 	struct sim_world w;
-	struct rec rec[5];
+	struct rec rec[6];
 	struct weir_op start;
 	int fd, dir;
 	bool started;
@@ -422,7 +422,9 @@ static void start_all(struct weir_op *op, int64_t res)
 	assert_int_equal(weir_unlink(r, &g->rec[2].op, AT_FDCWD, "a/f", 0), 0);
 	assert_int_equal(weir_open(r, &g->rec[3].op, AT_FDCWD, "a/new",
 				   O_RDWR | O_CREAT, 0), 0);
-	assert_int_equal(weir_rename(r, &g->rec[4].op, AT_FDCWD, "b/f",
+	assert_int_equal(weir_open(r, &g->rec[4].op, AT_FDCWD, "a",
+				   O_RDONLY | O_DIRECTORY, 0), 0);
+	assert_int_equal(weir_rename(r, &g->rec[5].op, AT_FDCWD, "b/f",
 				     AT_FDCWD, "b/g",
 				     0), 0);
 }
@@ -447,16 +449,16 @@ static void operation_in_flight_in_a_power_cut_fails(void **state)
 			weir_sim_run(g.w.sim, WEIR_FOREVER, 1);
 		weir_sim_power_cut(g.w.sim, "a/");
 		weir_sim_run(g.w.sim, WEIR_SEC, 0);
-		for (size_t i = 0; i < 4; i++) {
+		for (size_t i = 0; i < 5; i++) {
 			assert_int_equal(g.rec[i].calls, 1);
 			assert_int_equal(g.rec[i].res, -EIO);
 		}
 		assert_int_equal(weir_sim_file_size(g.w.sim, "a/f"), 1);
 		assert_int_equal(weir_sim_file_size(g.w.sim, "a/new"), -ENOENT);
-		assert_int_equal(g.rec[4].calls, !(seed & 1));
+		assert_int_equal(g.rec[5].calls, !(seed & 1));
 		weir_sim_set_faults(g.w.sim, 0);
 		weir_sim_run(g.w.sim, WEIR_SEC, 0);
-		assert_int_equal(g.rec[4].res, 0);
+		assert_int_equal(g.rec[5].res, 0);
 		assert_int_equal(weir_sim_file_size(g.w.sim, "b/g"), 1);
 		assert_int_equal(sim_sync(&g.w, g.dir), -EIO);
 		assert_int_equal(SIM_CALL(&g.w, unlink, g.dir, "f", 0), -EIO);

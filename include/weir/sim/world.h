@@ -221,7 +221,8 @@ WEIR_API int weir_sim_fault(struct weir_sim *sim, enum weir_sim_fault kind);
 WEIR_API const char *weir_sim_fault_name(unsigned int kind);
 
 /*
- * Cut the power of all objects whose names begin with @prefix ("": of all).
+ * Cut the power of all objects whose names begin with @prefix ("": of all; "a/"
+ * is also the directory "a").
  *
  * Files keep synced data; each sector of 512 bytes that was written later is
  * kept or lost by chance.  Descriptors of these objects are dead: operations in
