@@ -129,6 +129,9 @@ int weir_signal_create(struct weir_signal **ret, struct weir_reactor *r,
 	reactor_check_thread(r);
 	if (!fn)
 		return why(-EINVAL, "weir_signal_create: no callback");
+	if (r->backend->isolated)
+		return why(-EOPNOTSUPP, "weir_signal_create: a simulated world "
+			   "has no signals; call the function yourself");
 	err = check_signo(r, signo);
 	if (err)
 		return err;

@@ -158,6 +158,7 @@ typedef void weir_signal_fn(struct weir_signal *signal,
  *
  * Returns 0 with *@ret set, to be freed by weir_signal_destroy(), or
  *   -EINVAL     @fn is NULL, or @signo is no signal or cannot be caught
+ *   -EOPNOTSUPP @r is simulated: worlds have no signals
  *   -EBUSY      this signal has a weir_signal in @r already
  *   -EMFILE     no descriptor left
  *   -ENOMEM     no memory

@@ -484,7 +484,7 @@ int main(void)
 		CASE(a_full_mailbox_refuses),
 		REAL(a_sleeping_reactor_is_woken),
 		REAL(reactor_that_sleeps_for_an_hour_is_woken),
-		CASE(a_wake_up_ends_one_sleep),
+		REAL(a_wake_up_ends_one_sleep),
 		REAL(no_wake_up_is_lost_between_two),
 		CASE(reactor_may_post_to_itself),
 		CASE(a_post_that_posts_leaves_capacity_for_others),

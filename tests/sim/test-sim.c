@@ -4,9 +4,14 @@
 #include "tests/support/harness.h"
 
 #include <pthread.h>
+#include <signal.h>
 
+#include <weir/export.h>
 #include <weir/file.h>
+#include <weir/sim/file.h>
 #include <weir/sim/world.h>
+#include <weir/socket.h>
+#include <weir/uring.h>
 #include <weir/watch.h>
 
 #define OPS 40
@@ -307,6 +312,53 @@ static void a_real_descriptor_is_not_open_in_a_world(void **state)
 	assert_int_equal(weir_sim_destroy(p.sim), 0);
 }
 
+static void on_signal(struct weir_signal *signal,
+		      const struct signalfd_siginfo *info, void *arg)
+{
+	(void)signal, (void)info, (void)arg;
+}
+
+static void prepare(struct io_uring_sqe *sqe, void *arg)
+{
+	(void)sqe, (void)arg;
+}
+
+/* Each leaves a message of its own. */
+static void calls_that_are_not_simulated_say_why(void **state)
+{
+	struct weir_exporter *exporter = NULL;
+	struct weir_signal *signal = NULL;
+	struct weir_sim *sim = NULL;
+	struct weir_reactor *r;
+	struct weir_op op;
+	int p[2], file;
+
+	(void)state;
+#define REFUSED(call, ...) \
+	do { \
+		weir_op_init(&op, on_end); \
+		assert_int_equal(call(__VA_ARGS__), -EOPNOTSUPP); \
+		assert_starts_with(weir_why(), #call ": "); \
+		assert_non_null(strstr(weir_why(), "simulated")); \
+	} while (0)
+	assert_int_equal(weir_sim_create(&sim, 0, NULL), 0);
+	r = reactor_in(sim);
+	pipe_pair(p);
+	file = weir_sim_file_open(sim, "f", O_RDWR | O_CREAT, 0600);
+	assert_true(file >= 0);
+	REFUSED(weir_signal_create, &signal, r, SIGUSR1, on_signal, NULL);
+	REFUSED(weir_exporter_create, &exporter, r, "/nowhere/s", NULL);
+	REFUSED(weir_mmap_import_from, r, &op, "/nowhere/s", "n", NULL);
+	REFUSED(weir_splice, r, &op, file, p[1], 10);
+	assert_int_equal(weir_reactor_fd(r), -EOPNOTSUPP);
+	assert_starts_with(weir_why(), "weir_reactor_fd: the sim backend");
+	assert_int_equal(weir_uring_submit(r, &op, prepare, NULL), -EOPNOTSUPP);
+	assert_starts_with(weir_why(), "weir_uring_submit: ");
+	close_pair(p);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	assert_int_equal(weir_sim_destroy(sim), 0);
+}
+
 static struct weir_sim *the_world;
 
 static void run_it(struct weir_op *op, int64_t res)
@@ -456,6 +508,7 @@ static const struct harness_case cases[] = {
 	CASE(a_world_with_reactors_is_not_destroyed),
 	CASE(a_callback_in_a_turn_from_outside_does_not_run_the_world),
 	CASE(a_real_descriptor_is_not_open_in_a_world),
+	CASE(calls_that_are_not_simulated_say_why),
 };
 
 int main(void)
