@@ -49,13 +49,20 @@ static const struct engine *route_own(const struct weir_dma *dma,
 static bool can(const struct engine *e, const struct weir_engine_query *q,
 		const char **why)
 {
+	*why = "not this";
+	return e->kind->ops.can(e->arg, q, why);
+}
+
+/* The same of an engine of the user's. */
+static bool user_can(const struct engine *e, const struct weir_engine_query *q,
+		     const char **why)
+{
 	if (e->kind->ops.flags & WEIR_ENGINE_FOREIGN && !is_foreign(q->src) &&
 	    !is_foreign(q->dst)) {
 		*why = "not asked about memory of this process";
 		return false;
 	}
-	*why = "not this";
-	return e->kind->ops.can(e->arg, q, why);
+	return can(e, q, why);
 }
 
 /* Ask one after the other for the first that can. */
@@ -68,7 +75,7 @@ static void ask(const struct weir_dma *dma, struct answers *ret)
 	ret->asked = true;
 	for (i = dma->n_own; i < dma->n_engines; i++) {
 		ret->engine = (struct engine *)&dma->engines[i];
-		if (can(ret->engine, &ret->q, &why))
+		if (user_can(ret->engine, &ret->q, &why))
 			return;
 	}
 	ret->engine = e && can(e, &ret->q, &why) ? (struct engine *)e : NULL;
@@ -300,7 +307,7 @@ static void say_whys(struct text *t, const struct weir_dma *dma,
 		e = engine_at(dma, i);
 		if (e == a->engine)
 			break;
-		can(e, &a->q, &why);
+		user_can(e, &a->q, &why);
 		say(t, "%s%s: %s", i ? "; " : what, e->kind->ops.name, why);
 	}
 	if (!a->engine && !route_own(dma, &a->q))

@@ -296,31 +296,37 @@ __attribute__((noinline)) static int post_slowly(struct spsc *spsc,
 					mailbox_refuses(&spsc->to->mailbox);
 }
 
-/* The kind of refusal, or 0: reactors of a world refuse other threads. */
-__attribute__((cold)) static int refuse_post(const struct weir_reactor *r)
+static inline int post_to_mailbox(struct weir_reactor *r, void (*fn)(void *arg),
+				  void *arg)
+{
+	if (unlikely(put(&r->mailbox, fn, arg)))
+		return mailbox_refuses(&r->mailbox);
+	if (unlikely(atomic_load(&r->mailbox.asleep)))
+		mailbox_wake(r);
+	return 0;
+}
+
+/* The reactor is stopping, or one of a world, which refuses other threads. */
+__attribute__((cold, noinline)) static int
+post_if_allowed(struct weir_reactor *r, void (*fn)(void *arg), void *arg)
 {
 	if (reactor_is_down(r))
 		return -ESHUTDOWN;
-	if (pthread_equal(r->thread, pthread_self()))
-		return 0;
-	return why_static(-EOPNOTSUPP, "weir_post: the reactor is simulated, "
-			  "and the post is of another thread than its world's: "
-			  "no seed decides when that comes");
+	if (!pthread_equal(r->thread, pthread_self()))
+		return why_static(-EOPNOTSUPP,
+				  "weir_post: the reactor is simulated, and the "
+				  "post is of another thread than its world's: "
+				  "no seed decides when that comes");
+	return post_to_mailbox(r, fn, arg);
 }
 
 __attribute__((noinline)) static int post_from_afar(struct weir_reactor *r,
 						    void (*fn)(void *arg),
 						    void *arg)
 {
-	int err = unlikely(atomic_load(&r->refuses)) ? refuse_post(r) : 0;
-
-	if (err)
-		return err;
-	if (unlikely(put(&r->mailbox, fn, arg)))
-		return mailbox_refuses(&r->mailbox);
-	if (unlikely(atomic_load(&r->mailbox.asleep)))
-		mailbox_wake(r);
-	return 0;
+	if (unlikely(atomic_load(&r->refuses)))
+		return post_if_allowed(r, fn, arg);
+	return post_to_mailbox(r, fn, arg);
 }
 
 int weir_post(struct weir_reactor *r, void (*fn)(void *arg), void *arg)
