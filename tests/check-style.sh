@@ -83,6 +83,12 @@ holds 'no file of the tree asks for config.h' \
 holds 'names of test cases begin with their subject' \
 	"$(grep -nE '\<(CASE|REAL)\((what|who|whoever|whatever|where|its?|they|there|those|so|but|nor|both|others?|none|nobody|nothing|any|each|every|all|one|only|many|how|not|under|with|without|after)_' \
 		tests/*/*.[ch])"
+if command -v python3 >/dev/null; then
+	holds 'each planted bug is where its code is' \
+		"$(python3 tests/mutate.py --check . - 2>&1)"
+else
+	skips 'planted bugs' 'python3 is not installed'
+fi
 holds 'READMEs of layers have at most 2,500 words' \
 	"$(for f in reactor mem dma; do
 		[ "$(wc -w <$f/README.md)" -le 2500 ] || echo "$f/README.md"

@@ -22,6 +22,7 @@ of the entries say so.
   --least PERCENT  with --sim: fail if fewer are detected
   --sim SEEDS      weir-sim as the only test: which of the mutations whose code a
                    scenario runs it detects, in so many seeds of each scenario
+  --check          only report what cannot be planted, or names no test
   -j N             so many compilers, and tests, at once
 """
 import argparse
@@ -271,6 +272,21 @@ def part(mutations, k, m):
     return [x for i, x in enumerate(mutations) if i % m == k]
 
 
+def check(source, mutations):
+    """Whether each can be planted, and its tests exist."""
+    bad = 0
+    for m in mutations:
+        try:
+            with open(os.path.join(source, m.file)) as f:
+                m.apply(f.read())
+            for test in m.tests:
+                find_test(source, test)
+        except (OSError, SystemExit) as e:
+            print(f'mutation {m.number}: {e}')
+            bad += 1
+    return bad
+
+
 def choose(args, mutations, source):
     if args.only:
         numbers = [int(n) for n in args.only.split(',')]
@@ -441,12 +457,15 @@ def main():
     ap.add_argument('--only')
     ap.add_argument('--all', action='store_true')
     ap.add_argument('--built')
+    ap.add_argument('--check', action='store_true')
     ap.add_argument('--least', type=float, default=0)
     ap.add_argument('--sim', type=int)
     ap.add_argument('-j', type=int, default=os.cpu_count(), dest='jobs')
     args = ap.parse_args()
     source, work = os.path.abspath(args.source), os.path.abspath(args.work)
     mutations = load(args.list or os.path.join(source, 'tests/mutations.txt'))
+    if args.check:
+        sys.exit(bool(check(source, mutations)))
     if args.sim:
         sim_main(args, source, work, mutations)
     chosen = choose(args, mutations, source)
