@@ -263,7 +263,8 @@ WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
  * descriptor is also readable after an operation or a timer was started outside
  * a turn, when a timer is due, and when another thread posts.  From the first
  * call on, @r makes a few more system calls for this.  @r owns the descriptor:
- * do not read, write or close it.
+ * do not read, write or close it.  A wait of the host's loop may fail with EINTR,
+ * without a signal: the kernel interrupts it to complete requests of io_uring.
  *
  * Make the first call before any operation is started on @r and before any
  * object other than a timer is created for it, or set .hosted when you create

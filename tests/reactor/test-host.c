@@ -7,6 +7,7 @@
 
 #include "tests/support/harness.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
@@ -38,8 +39,12 @@ static void host_open(struct host *h, struct weir_reactor *r)
 static int host_round(struct host *h, int timeout_ms)
 {
 	struct epoll_event ev;
+	int n;
 
-	if (epoll_wait(h->epoll, &ev, 1, timeout_ms) <= 0)
+	do
+		n = epoll_wait(h->epoll, &ev, 1, timeout_ms);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
 		return 0;
 	assert_true(weir_reactor_turn(h->r, 0) >= 0);
 	h->turns++;
