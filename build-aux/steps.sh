@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# steps.sh [--long] [--report FILE] SRCDIR ROOT
+# steps.sh [--long] [--only STEPS] [--report FILE] SRCDIR ROOT
 #
 # Build and test weir in every configuration that matters, each in a directory
 # of its own under ROOT, cheapest first, and say how long each took.  Goes on
@@ -14,15 +14,24 @@
 # is told by WEIR_BACKEND to stand on each backend in turn.  It takes hours and may
 # be stopped: what has passed on this version of the sources is not run again.
 #
+# --only names the steps that are run.  A report names for each step the commit and
+# the day of its last run: it keeps the lines of steps that were not run this time,
+# and what it says from the line "What was found" on.
+#
 # WEIR_STRICT=1 (.ci/run sets it): a step that cannot be tried has failed, and so
 # has one that skips what tests/skips.txt does not list, or passes too few tests.
 set -u
 
 long=0
+only=
 report=
 while :; do
 	case ${1-} in
 	--long) long=1 ;;
+	--only)
+		only=$2
+		shift
+		;;
 	--report)
 		report=$2
 		shift
@@ -32,7 +41,7 @@ while :; do
 	shift
 done
 [ $# = 2 ] || {
-	echo 'usage: steps.sh [--long] [--report FILE] SRCDIR ROOT' >&2
+	echo 'usage: steps.sh [--long] [--only STEPS] [--report FILE] SRCDIR ROOT' >&2
 	exit 2
 }
 mkdir -p "$2" || exit 1
@@ -85,9 +94,20 @@ judged()
 			"$root/$name"
 }
 
+# chosen NAME: whether this step is to be run; or else the report keeps what it says.
+chosen()
+{
+	case " ${only:-$1} " in
+	*" $1 "*) return ;;
+	esac
+	[ -z "$report" ] || grep -s "^$1 " "$report" >>"$lines"
+	return 1
+}
+
 # cannot NAME WHY: a step that cannot be tried.
 cannot()
 {
+	chosen "$1" || return
 	if [ "$strict" = 0 ]; then
 		say "$(printf '%-22s skipped: %s' "$1" "$2")"
 	else
@@ -101,6 +121,7 @@ step()
 {
 	name=$1
 	shift
+	chosen "$name" || return
 	log=$root/$name.log
 	passed=$root/$name.passed
 	if [ $long = 1 ] && [ "$(head -n 1 "$passed" 2>/dev/null)" = "$version" ]
@@ -119,7 +140,7 @@ step()
 	fi
 	line=$(printf '%-22s %-7s %5d s  %s' "$name" $how \
 		$(($(date +%s) - start)) "$(sums "$root/$name")")
-	[ $long = 0 ] || line="$line  ($(date -u +%Y-%m-%d))"
+	[ $long = 0 ] || line="$line  ($(date -u +%Y-%m-%d), $version)"
 	say "$line"
 	[ $how != ok ] || printf '%s\n' "$version" "$line" >"$passed"
 	[ $how = ok ] || {
@@ -177,8 +198,14 @@ check_valgrind()
 	build "$@" && run_make check-valgrind
 )
 
-# In what was built for valgrind.
-helgrind() { cd "$root/valgrind" && run_make check-helgrind; }
+# What was built for valgrind, which several steps use.
+plain()
+{
+	(without_benchmarks && build valgrind --disable-static) || return 1
+	cd "$root/valgrind" || return 1
+}
+
+helgrind() { plain && run_make check-helgrind; }
 
 # The tarball in this directory packs itself: what is unpacked later, in another place,
 # with another umask, makes the same.
@@ -264,7 +291,7 @@ rdma()
 	export WEIR_VM_CACHE
 	RDMA_SECONDS=$1
 	export RDMA_SECONDS
-	cd "$root/valgrind" && timeout "$1" make -j "$jobs" check-rdma \
+	plain && timeout "$1" make -j "$jobs" check-rdma \
 		pkglibexec_PROGRAMS= RDMA_RESULTS="$root/rdma"
 }
 
@@ -274,26 +301,31 @@ rdma_report()
 {
 	WEIR_VM_CACHE=$root/vm
 	export WEIR_VM_CACHE
-	cd "$root" && sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
+	plain && asan build && cd "$root" &&
+		sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
 }
+
+# The build with ASan and UBSan, which several steps use.
+asan() { "$1" asan --enable-asan --enable-ubsan --enable-debug --disable-static; }
 
 # What was built with ASan has debugging, so assertions, and all that there is.
 analyse()
 {
-	sh "$src/build-aux/analyse.sh" "$src" "$root/asan" "$root/analysed"
+	asan build && sh "$src/build-aux/analyse.sh" "$src" "$root/asan" \
+		"$root/analysed"
 }
 
 # The simulator, in what was built with ASan and UBSan: $1 operations.
 simulate()
 {
-	cd "$root/asan" && tools/weir-sim --completions "$1" --jobs "$jobs" \
+	asan build && cd "$root/asan" && tools/weir-sim --completions "$1" --jobs "$jobs" \
 		--report "$root/sim.txt" all
 }
 
 # Every function from every function of a user's, in the same: $1 calls.
 calls()
 {
-	cd "$root/asan" && srcdir=$src WEIR_FUZZ_CALLS=$1 \
+	asan build && cd "$root/asan" && srcdir=$src WEIR_FUZZ_CALLS=$1 \
 		timeout 3600 tests/fuzz/run-calls
 }
 
@@ -332,8 +364,7 @@ if [ $long = 1 ]; then
 	WEIR_BACKEND=uring step on-uring check on-uring
 	WEIR_BACKEND=ev step on-ev check on-ev
 fi
-step asan check asan --enable-asan --enable-ubsan --enable-debug \
-	--disable-static
+step asan asan check
 [ $long = 1 ] && n_calls=10000000 || n_calls=1000000
 step calls calls $n_calls
 [ $long = 1 ] && completions=50000000 || completions=5000000
@@ -371,16 +402,15 @@ if [ $long = 1 ]; then
 	fi
 fi
 
-say "$([ $failures = 0 ] && echo 'all is well' || echo "$failures failed")"
+[ $failures = 0 ] && echo "all is well" || echo "$failures failed"
 
 if [ "$report" ]; then
 	{
-		echo 'The last run of make check-long.'
+		echo 'The long run: of each step its last run, with day and commit.'
 		echo
-		echo 'command   make check-long'
+		echo "command   make check-long${only:+" STEPS='$only'"}"
 		echo "date      $(date -u +%Y-%m-%d)"
-		echo "commit    $(cd "$src" && git rev-parse --short HEAD \
-			2>/dev/null || echo 'from a tarball')"
+		echo "commit    $version"
 		echo "kernel    $(uname -srm)"
 		echo "cpu       $(sed -n 's/^model name.*: //p;T;q' \
 			/proc/cpuinfo), $(nproc) online"
@@ -388,11 +418,9 @@ if [ "$report" ]; then
 		echo "liburing  $(pkg-config --modversion liburing)"
 		echo
 		cat "$lines"
-		[ ! -s "$root/sim.txt" ] || {
-			echo
-			echo 'sim, with ASan and UBSan:'
-			cat "$root/sim.txt"
-		}
-	} >"$report" && echo "The report is in $report"
+		echo
+		sed -n '/^What was found/,$p' "$report" 2>/dev/null
+	} >"$report.new" && mv "$report.new" "$report" &&
+		echo "The report is in $report"
 fi
 [ $failures = 0 ]

@@ -252,9 +252,11 @@ coverage:
 analyse:
 	@$(SHELL) $(top_srcdir)/build-aux/analyse.sh $(srcdir) . analyse.d
 
-# Everything there is, in full, into a report; well over an hour.
+# Everything there is, in full, into a report: hours.  STEPS='tsan valgrind' runs
+# these alone.
 check-long: all
 	$(SHELL) $(top_srcdir)/build-aux/steps.sh --long \
+		$(if $(STEPS),--only '$(STEPS)') \
 		--report $(top_srcdir)/docs/check-long.txt \
 		$(abs_top_srcdir) $(abs_builddir)/check-long.d
 
