@@ -55,7 +55,7 @@ static void *at(const struct cursor *c)
 	return (void *)(uintptr_t)c->addr;
 }
 
-typedef uint64_t rings __attribute__((vector_size(32), aligned(1), may_alias));
+typedef uint64_t vector __attribute__((vector_size(32), aligned(1), may_alias));
 
 /* The next 8 bytes of @pattern, which is as in memory, after @phase of them. */
 static uint64_t word_at(uint64_t pattern, uint64_t phase)
@@ -71,13 +71,13 @@ static uint64_t word_at(uint64_t pattern, uint64_t phase)
 	return word;
 }
 
-static void fill_counters(char *p, size_t len, uint64_t word)
+static void fill_words(char *p, size_t len, uint64_t word)
 {
-	rings words = { word, word, word, word };
+	vector words = { word, word, word, word };
 	size_t i;
 
 	for (i = 0; i + sizeof(words) <= len; i += sizeof(words))
-		*(rings *)(p + i) = words;
+		*(vector *)(p + i) = words;
 	memcpy(p + i, &words, len - i);
 }
 
@@ -90,7 +90,7 @@ static void fill(char *p, size_t len, uint64_t pattern, uint64_t phase)
 	if (pattern == byte * UINT64_C(0x0101010101010101))
 		memset(p, byte, len);
 	else
-		fill_counters(p, len, word_at(pattern, phase));
+		fill_words(p, len, word_at(pattern, phase));
 }
 
 /* The same past the cache. */
@@ -125,8 +125,8 @@ static void xor_into(char *to, const char *from, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i + sizeof(rings) <= n; i += sizeof(rings))
-		*(rings *)(to + i) ^= *(const rings *)(from + i);
+	for (i = 0; i + sizeof(vector) <= n; i += sizeof(vector))
+		*(vector *)(to + i) ^= *(const vector *)(from + i);
 	for (; i < n; i++)
 		to[i] ^= from[i];
 }
