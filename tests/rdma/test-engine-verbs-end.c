@@ -435,6 +435,8 @@ static void begin_stalled(struct wire *l, void **state, uint64_t grace_ns,
 {
 	need_mock("who cuts the link is not this program");
 	wire_init(l, state);
+	/* A keepalive would end the connection, or be the time of the check. */
+	l->e.opts.keepalive_ns = WEIR_FOREVER;
 	l->e.opts.grace_ns = grace_ns;
 	l->e.opts.stall_ns = stall_ns;
 	wire_open(l);
