@@ -139,23 +139,30 @@ EXTRA_DIST += %D%/README.md %D%/late.sh %D%/smoke.sh
 # as names, --quick, and --resume after a run that was cut off.  What hangs is
 # ended, and its files go with bench.d.
 BENCH_LIMIT = 15
-bench_page = --reasons ../bench/README.md $$(command -v gnuplot >/dev/null && \
-	echo --plot $$to/performance) --report $$to/performance.md
 bench: all
-	$(MKDIR_P) docs bench.d
-	to=docs; WEIR_BENCH_DIR=%D% \
+	$(MKDIR_P) bench.d
+	WEIR_BENCH_DIR=%D% \
 	WEIR_PROXY_PEERS='$(srcdir)/%D%/proxy-peers.py' tools/weir bench --output bench.json \
-		--limit $(BENCH_LIMIT) --dir bench.d $(bench_page) \
+		--limit $(BENCH_LIMIT) --dir bench.d \
+		--reasons $(srcdir)/%D%/README.md --report performance.md \
 		$(BENCH_FLAGS); status=$$?; rm -rf bench.d; exit $$status
 
-# The page of that run becomes the one that the source has.
-bench-docs: tools/weir
+# That run becomes the one that the source keeps, without histograms, and its page
+# and pictures are made from that.
+bench-keep:
 	@test -s bench.json || { \
 		echo 'There is no bench.json: "make bench" makes it.' >&2; \
 		exit 1; }
+	sed '/"ending"/d; s/,"values":\[[^]]*\],"counts":\[[^]]*\]//' bench.json \
+		>$(srcdir)/docs/performance.json
+	$(MAKE) bench-docs
+
+# The page and the pictures of the source, from the run that it keeps.
+bench-docs: tools/weir
 	rm -rf $(srcdir)/docs/performance
-	to=$(srcdir)/docs; tools/weir bench --quiet --from bench.json \
-		$(bench_page)
+	tools/weir bench --quiet --from $(srcdir)/docs/performance.json \
+		--reasons ../bench/README.md \
+		--report $(srcdir)/docs/performance.md
 
 # Late writes: once with all sizes and peers, then parts of 100,000 endings of weir's
 # own until there are a million.  Both go on where they were stopped.
@@ -182,14 +189,6 @@ late-docs:
 	LC_ALL=C $(AWK) -f $(srcdir)/build-aux/late-writes.awk \
 		$(srcdir)/docs/late-writes.json >$(srcdir)/docs/late-writes.md
 
-# It goes into the tarball as it is, with whatever plots it has.
-bench-dist-hook:
-	test ! -f $(srcdir)/docs/performance.md || \
-		cp $(srcdir)/docs/performance.md '$(distdir)/docs'
-	test ! -d $(srcdir)/docs/performance || \
-		cp -R $(srcdir)/docs/performance '$(distdir)/docs'
-dist-hook: bench-dist-hook
-
 # Over RDMA, in a guest, whose processors are always somebody else's: --noise.
 BENCH_RDMA_SECONDS = 1800
 bench-rdma: all $(bench_programs)
@@ -205,7 +204,7 @@ bench-rdma: all $(bench_programs)
 		done' >>docs/bench-rdma.txt
 	@cat docs/bench-rdma.txt
 
-.PHONY: bench bench-dist-hook bench-docs bench-rdma late late-docs
+.PHONY: bench bench-docs bench-keep bench-rdma late late-docs
 
 # Instructions on the hot paths.  To keep new ones: make counts.
 check_PROGRAMS += %D%/count

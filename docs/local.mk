@@ -61,6 +61,9 @@ EXTRA_DIST += \
 	%D%/late-writes.json \
 	%D%/late-writes.md \
 	%D%/live-view.md \
+	%D%/performance \
+	%D%/performance.json \
+	%D%/performance.md \
 	%D%/rdma.txt \
 	%D%/rules.md \
 	%D%/sim.txt \

@@ -97,33 +97,20 @@ static const struct figure *same_as(const struct result *r,
 	return NULL;
 }
 
-/* Some programs compare variants with a variant of weir, which is no peer: if
- * it got faster, they would seem slower. */
-static bool is_ours(const char *variant)
-{
-	static const char *const begins[] = {
-		"weir", "inventory", "pool", "store", "pull", "one worker",
-		"idle", "quiet",
-	};
-
-	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-		if (!strncmp(variant, begins[i], strlen(begins[i])))
-			return true;
-	return false;
-}
-
-/* The peer that @f was measured beside, in the same repetitions. */
+/* The peer that @f was measured beside, in the same repetitions.  A variant of
+ * weir is no peer: if it got faster, the others would seem slower. */
 static const struct figure *peer_of(const struct result *r,
 				    const struct figure *f)
 {
 	struct name name = f->name;
 	const struct figure *peer;
 
-	if (!*f->ratio_to || is_ours(f->ratio_to))
+	if (!*f->ratio_to || origin_of(name.bench, f->ratio_to) == OURS)
 		return NULL;
 	name.variant = f->ratio_to;
 	peer = same_as(r, &name);
-	return peer && peer->n && peer->n == f->n ? peer : NULL;
+	return peer && peer->n_samples && peer->n_samples == f->n_samples ?
+	       peer : NULL;
 }
 
 /* Whether @f is a peer of other figures.  Then it is not judged. */
@@ -142,7 +129,7 @@ static void take_samples(struct side *s, const struct figure *f,
 {
 	double sorted[SAMPLES_MAX];
 
-	s->n = f->n < SAMPLES_MAX ? f->n : SAMPLES_MAX;
+	s->n = f->n_samples < SAMPLES_MAX ? f->n_samples : SAMPLES_MAX;
 	s->median = f->median;
 	for (size_t i = 0; i < s->n; i++)
 		s->sample[i] = f->sample[i] / (peer ? peer->sample[i] : 1);

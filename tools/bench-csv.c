@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -19,6 +20,21 @@ FILE *open_output(const char *path)
 	return f;
 }
 
+FILE *open_in(char path[PATH_MAX], const char *dir, const char *name, ...)
+{
+	int at = snprintf(path, PATH_MAX, "%s/", dir), n = 0;
+	va_list ap;
+
+	va_start(ap, name);
+	if (at < PATH_MAX)
+		n = vsnprintf(path + at, (size_t)(PATH_MAX - at), name, ap);
+	va_end(ap);
+	if (at + n < PATH_MAX)
+		return open_output(path);
+	failed("cannot write into %s: the name is too long", dir);
+	return NULL;
+}
+
 int close_output(FILE *f, const char *path)
 {
 	int bad = ferror(f);
@@ -32,19 +48,11 @@ int close_output(FILE *f, const char *path)
 	return EXIT_OK;
 }
 
-void file_name(char *to, size_t size, const char *dir, const char *a,
-	       const char *b, const char *end)
+int make_dir(const char *path)
 {
-	size_t at = (size_t)snprintf(to, size, "%s/", dir);
-
-	if (at >= size)		/* It is cut off: no file can be there. */
-		return;
-	snprintf(to + at, size - at, "%s-%s", a, b);
-	for (; to[at]; at++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-+.",
-			    to[at] | 0x20))
-			to[at] = '-';
-	snprintf(to + at, size - at, ".%s", end);
+	if (mkdir(path, 0777) && errno != EEXIST)
+		return failed("cannot make %s: %s", path, strerror(errno));
+	return EXIT_OK;
 }
 
 static void csv_text(FILE *f, const char *text)
@@ -80,7 +88,7 @@ static void csv_figure(FILE *f, const struct figure *fig)
 	csv_number(f, fig->median, ",");
 	csv_number(f, fig->min, ",");
 	csv_number(f, fig->max, ",");
-	fprintf(f, "%zu,", fig->n);
+	csv_number(f, fig->n, ",");
 	csv_text(f, fig->ratio_to);
 	csv_number(f, fig->ratio, ",,,,,\n");
 }
@@ -132,18 +140,33 @@ static void hdr(FILE *f, const struct latency *l)
 	fprintf(f, "#[Buckets = %12d, SubBuckets     = %12d]\n", 57, 128);
 }
 
+/* The name of a file in @dir, without unsuitable characters of @name. */
+static void hdr_name(char *to, size_t size, const char *dir,
+		     const struct name *name)
+{
+	size_t at = (size_t)snprintf(to, size, "%s/", dir);
+
+	if (at >= size)		/* It is cut off: no file can be there. */
+		return;
+	snprintf(to + at, size - at, "%s-%s-%s", name->bench, name->what,
+		 name->variant);
+	for (; to[at]; at++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-+.",
+			    to[at] | 0x20))
+			to[at] = '-';
+	snprintf(to + at, size - at, ".hgrm");
+}
+
 int write_hdr(const struct result *r, const char *dir)
 {
 	const struct latency *l;
-	char path[4096], what[128];
+	char path[4096];
 	FILE *f;
 
-	if (mkdir(dir, 0777) && errno != EEXIST)
-		return failed("cannot make %s: %s", dir, strerror(errno));
+	if (make_dir(dir))
+		return EXIT_FAILED;
 	for (l = r->latencies; l < r->latencies + r->n_latencies; l++) {
-		snprintf(what, sizeof(what), "%s-%s", l->name.what,
-			 l->name.variant);
-		file_name(path, sizeof(path), dir, l->name.bench, what, "hgrm");
+		hdr_name(path, sizeof(path), dir, &l->name);
 		f = open_output(path);
 		if (!f)
 			return EXIT_FAILED;

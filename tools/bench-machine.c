@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The first line of a result: the machine, the version and the options. */
+/* The first line of a result: the machine, the version and the options; and what
+ * a page and its pictures say of them. */
 
 #include <string.h>
 #include <sys/sysinfo.h>
@@ -99,4 +100,11 @@ void write_machine(FILE *out, const char *const *options)
 		(unsigned long long)info.totalram * info.mem_unit >> 20,
 		name.sysname, name.release, __VERSION__, date,
 		version_text(), asked);
+}
+
+void machine_text(char to[MACHINE_TEXT], const struct result *r)
+{
+	snprintf(to, MACHINE_TEXT, "%s, %s CPUs, %s; weir %s, %.10s",
+		 fact_of(r, "cpu"), fact_of(r, "cpus"), fact_of(r, "kernel"),
+		 fact_of(r, "weir"), fact_of(r, "date"));
 }

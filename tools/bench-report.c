@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* A result as a page of Markdown, made from the figures alone.  Reasons for
- * missed goals are in another page, which is linked. */
+/*
+ * A result as a page of Markdown with pictures, and beside it a page with all
+ * figures as tables.  Both are made from the figures alone.  Reasons for missed
+ * goals are in another page, which is linked.
+ */
 
 #include <ctype.h>
-#include <limits.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
@@ -78,51 +79,89 @@ static void gaps(FILE *f, const struct result *r)
 	      "|\n|---|---|\n", r->missing, r->n_missing);
 }
 
-static void verdict(FILE *f, const struct goal *g, const char *reasons)
+static bool is_measured(const struct goal *g)
 {
-	if (!isfinite(g->figure))
-		fputs("not measured", f);
-	else if (g->met)
-		fputs("yes", f);
-	else if (reasons)
-		fprintf(f, "**no**, [why](%s#%s)", reasons, g->bench);
-	else
-		fputs("**no**", f);
+	return isfinite(g->figure);
 }
 
-static void goals(FILE *f, const struct result *r, const char *reasons)
+static void goal_bound(FILE *f, const struct goal *g)
 {
-	size_t met = 0, unknown = 0;
+	fprintf(f, "%s %.4g", g->at_most ? "at most" : "at least", g->bound);
+}
 
+/* How many goals are met, of @bench or, if it is NULL, of all. */
+static void count_goals(FILE *f, const struct result *r, const char *bench)
+{
+	size_t met = 0, unknown = 0, n = 0;
+
+	for (size_t i = 0; i < r->n_goals; i++) {
+		if (bench && strcmp(r->goals[i].bench, bench))
+			continue;
+		n++;
+		met += r->goals[i].met;
+		unknown += !is_measured(&r->goals[i]);
+	}
+	if (!n)
+		return;
+	fprintf(f, "%zu of %zu goals are met", met, n);
+	if (unknown)
+		fprintf(f, ", %zu are not measured", unknown);
+	fputs(".\n", f);
+}
+
+/* The goals of @bench that are not met. */
+static void missed(FILE *f, const struct result *r, const char *bench,
+		   const char *reasons)
+{
+	const char *begin = "\n";
+
+	for (size_t i = 0; i < r->n_goals; i++) {
+		const struct goal *g = &r->goals[i];
+
+		if (strcmp(g->bench, bench) || !is_measured(g) || g->met)
+			continue;
+		fprintf(f, "%s- missed: **", begin);
+		text(f, g->text);
+		fprintf(f, "**: %.4g, not ", g->figure);
+		goal_bound(f, g);
+		fputs(" (", f);
+		text(f, g->where);
+		putc(')', f);
+		if (reasons)
+			fprintf(f, ": [why](%s#%s)", reasons, bench);
+		putc('\n', f);
+		begin = "";
+	}
+}
+
+static void goals(FILE *f, const struct result *r)
+{
 	if (!r->n_goals)
 		return;
-	for (size_t i = 0; i < r->n_goals; i++) {
-		met += r->goals[i].met;
-		unknown += !isfinite(r->goals[i].figure);
-	}
-	fprintf(f, "\n## Goals\n\n%zu of %zu are met, %zu are not measured.  "
-		"Where a goal has several cases, the worst is shown.\n\n"
-		"| of | goal | bound | figure | met | where |\n"
-		"|---|---|---|---|---|---|\n", met, r->n_goals, unknown);
+	fputs("\n## Goals\n\n", f);
+	count_goals(f, r, NULL);
+	fputs("Where a goal has several cases, the worst is shown.\n\n"
+	      "| of | goal | bound | figure | met | where |\n"
+	      "|---|---|---|---|---|---|\n", f);
 	for (size_t i = 0; i < r->n_goals; i++) {
 		const struct goal *g = &r->goals[i];
 
 		fprintf(f, "| [%s](#%s) | ", g->bench, g->bench);
 		text(f, g->text);
-		fprintf(f, " | %s %.4g | ",
-			g->at_most ? "at most" : "at least", g->bound);
-		if (isfinite(g->figure))
+		fputs(" | ", f);
+		goal_bound(f, g);
+		fputs(" | ", f);
+		if (is_measured(g))
 			fprintf(f, "%.4g", g->figure);
-		fputs(" | ", f);
-		verdict(f, g, reasons);
-		fputs(" | ", f);
+		fprintf(f, " | %s | ", !is_measured(g) ? "not measured" :
+			g->met ? "yes" : "**no**");
 		text(f, g->where);
 		fputs(" |\n", f);
 	}
 }
 
-/* @n: the number of samples of the other figures. */
-static void figure(FILE *f, const struct figure *fig, size_t n)
+/* @n: the number of repetitions of the other figures. */
+static void figure(FILE *f, const struct figure *fig, double n)
 {
 	fputs("| ", f);
 	text(f, fig->name.what);
@@ -132,7 +171,7 @@ static void figure(FILE *f, const struct figure *fig, size_t n)
 	text(f, fig->name.unit);
 	fprintf(f, " | %.4g .. %.4g", fig->min, fig->max);
 	if (fig->n != n)
-		fprintf(f, " (of %zu)", fig->n);
+		fprintf(f, " (of %.0f)", fig->n);
 	fputs(" | ", f);
 	if (isfinite(fig->ratio)) {
 		fprintf(f, "%.3g x ", fig->ratio);
@@ -143,16 +182,15 @@ static void figure(FILE *f, const struct figure *fig, size_t n)
 
 static void figures(FILE *f, const struct result *r, const char *bench)
 {
-	double others = 0, noisy = 0;
-	size_t n = 0;
+	double others = 0, noisy = 0, n = 0;
 
 	for (size_t i = 0; i < r->n_figures; i++)
 		if (!strcmp(r->figures[i].name.bench, bench)) {
 			others = fmax(others, r->figures[i].others);
 			noisy = fmax(noisy, r->figures[i].n_noisy);
-			n = n > r->figures[i].n ? n : r->figures[i].n;
+			n = fmax(n, r->figures[i].n);
 		}
-	fprintf(f, "Medians of %zu where no other number stands; others used "
+	fprintf(f, "Medians of %.0f where no other number stands; others used "
 		"%.2f CPUs meanwhile", n, others);
 	if (noisy > 0)
 		fprintf(f, ", and disturbed %.0f repetitions", noisy);
@@ -192,109 +230,166 @@ static void latencies(FILE *f, const struct result *r, const char *bench)
 	}
 }
 
-/* The directory of the plots, relative to the page; no format: there are
- * none. */
-struct plots {
-	char dir[PATH_MAX];
-	const char *format;
-};
-
-static void plot(FILE *f, const struct result *r, const char *bench,
-		 const struct plots *plots)
+static void heading(FILE *f, const char *bench)
 {
-	char path[PATH_MAX];
-
-	if (!plots->format || !plot_panels(r, bench))
-		return;
-	file_name(path, sizeof(path), plots->dir, "bench", bench,
-		  plots->format);
-	fputs("\n![", f);
-	text(f, bench);
-	fprintf(f, "](%s)\n", path);
-}
-
-static void section(FILE *f, const struct result *r, const char *bench,
-		    const struct plots *plots)
-{
-	const struct program *p = find_program(bench);
-
 	fputs("\n## ", f);
 	text(f, bench);
 	fputs("\n\n", f);
-	if (p) {
+}
+
+/* All figures and latencies of @bench. */
+static void tables(FILE *f, const struct result *r, const char *bench)
+{
+	const struct program *p = find_program(bench);
+
+	heading(f, bench);
+	if (p)
 		fprintf(f, "%c%s; beside %s.\n",
 			toupper((unsigned char)p->measures[0]),
 			p->measures + 1, p->beside);
-	}
 	figures(f, r, bench);
 	latencies(f, r, bench);
-	plot(f, r, bench, plots);
 }
 
-/* @path without links and "..", and with a slash at the end. */
-static bool real_dir(char to[PATH_MAX + 1], const char *path)
+/* A cell, with the ratio of @weir to it if there is one. */
+static void variant(FILE *f, const struct figure *fig, const struct figure *weir)
 {
-	if (!realpath(path, to))
-		return false;
-	if (to[strlen(to) - 1] != '/')
-		strcat(to, "/");
-	return true;
-}
-
-/* The path of @dir relative to the directory of the file @page, as links need
- * it. */
-static void seen_from(char to[PATH_MAX], const char *page, const char *dir)
-{
-	char home[PATH_MAX + 1], there[PATH_MAX + 1], parent[PATH_MAX];
-	const char *slash = strrchr(page, '/');
-	size_t same = 0, n = 0;
-
-	snprintf(to, PATH_MAX, "%s", dir);
-	snprintf(parent, sizeof(parent), "%.*s",
-		 slash ? (int)(slash - page) + 1 : 1, slash ? page : ".");
-	if (!real_dir(home, parent) || !real_dir(there, dir))
+	fputs(" | ", f);
+	if (!fig)
 		return;
-	for (size_t i = 0; home[i] && home[i] == there[i]; i++)
-		if (home[i] == '/')
-			same = i + 1;
-	for (const char *p = home + same; *p && n + 4 < PATH_MAX; p++)
-		if (*p == '/')
-			n += (size_t)sprintf(to + n, "../");
-	snprintf(to + n, PATH_MAX - n, "%s", there[same] ? there + same : "./");
-	to[strlen(to) - 1] = '\0';	/* The slash. */
+	text(f, fig->name.variant);
+	fprintf(f, ": %.4g", fig->median);
+	if (weir)
+		fprintf(f, ", ratio %.3g", speed(weir->median, fig));
 }
 
-static double minutes(const struct result *r)
+/* What the pictures of @p show, and a small table beside them. */
+static void shown(FILE *f, const struct result *r, const struct program *p,
+		  const char *dir)
 {
-	double seconds = 0;
+	struct bench_case cases[CASES_MAX];
+	size_t n = cases_of(r, p, cases);
 
-	for (size_t i = 0; i < r->n_ran; i++)
-		seconds += r->ran[i].seconds;
-	return seconds / 60;
+	if (!n)
+		return;
+	fprintf(f, "%s\n\n![%s](%s/%s.svg)\n\n", p->question, p->question,
+		dir, p->name);
+	fputs("| case | weir | best peer | bare |\n|---|---|---|---|\n", f);
+	for (size_t i = 0; i < n; i++) {
+		fputs("| ", f);
+		text(f, cases[i].name->what);
+		fputs(", ", f);
+		text(f, cases[i].name->unit);
+		variant(f, cases[i].weir, NULL);
+		variant(f, cases[i].peer, cases[i].weir);
+		variant(f, cases[i].bare, cases[i].weir);
+		fputs(" |\n", f);
+	}
+	if (has_curves(r, p))
+		fprintf(f, "\n![latencies of %s](%s/%s-latency.svg)\n",
+			p->curve, dir, p->name);
+	putc('\n', f);
 }
 
-int write_report(const struct result *r, const char *path, const char *dir,
-		 const char *format, const char *reasons)
+/* The programs that have no figures in @r. */
+static void left_out(FILE *f, const struct result *r)
 {
-	struct plots plots = { .format = dir ? format : NULL };
+	const char *begin = "\nWithout figures: ";
+
+	for (size_t i = 0; i < n_programs; i++) {
+		if (has_figures(r, programs[i].name))
+			continue;
+		fprintf(f, "%s%s", begin, programs[i].name);
+		begin = ", ";
+	}
+	if (*begin == ',')
+		fputs(".\n", f);
+}
+
+static void page(FILE *f, const struct result *r, const char *dir,
+		 const char *reasons)
+{
+	char machine[MACHINE_TEXT];
+	const char *bench;
+
+	machine_text(machine, r);
+	fprintf(f, "# Performance\n\nMade by `weir bench` from one run; nothing "
+		"here is typed by hand.  Both sides of each ratio ran in turns "
+		"in that run.  A time is this machine's; a ratio says more.  "
+		"In pictures and beside them, a ratio is that of two medians, "
+		"and 2 is twice the rate, or half the cost; a goal's is the "
+		"median of the ratios of all repetitions.\n\n"
+		"The run: ");
+	text(f, machine);
+	fprintf(f, ".  [All figures](%s/figures.md) are in another page, with "
+		"the machine and the versions of the peers.\n\n", dir);
+	count_goals(f, r, NULL);
+	fprintf(f, "\n![weir beside the best peer and the bare program]"
+		"(%s/overview.svg)\n", dir);
+	left_out(f, r);
+	gaps(f, r);
+	for (size_t i = 0; i < r->n_figures; i++) {
+		if (!is_first_figure(r, i))
+			continue;
+		bench = r->figures[i].name.bench;
+		heading(f, bench);
+		if (find_program(bench))
+			shown(f, r, find_program(bench), dir);
+		count_goals(f, r, bench);
+		missed(f, r, bench, reasons);
+		fprintf(f, "\n[All figures of %s](%s/figures.md#%s)\n", bench,
+			dir, bench);
+	}
+}
+
+static int write_page(const struct result *r, const char *path, const char *dir,
+		      const char *reasons)
+{
 	FILE *f = open_output(path);
 
 	if (!f)
 		return EXIT_FAILED;
-	if (dir)
-		seen_from(plots.dir, path, dir);
-	fprintf(f, "# Performance\n\nMade by `weir bench` from one run of %.0f "
-		"minutes; nothing here is typed by hand.  Both sides of each "
-		"ratio ran in turns in that run.  A time is this machine's; a "
-		"ratio says more.\n\n", minutes(r));
+	page(f, r, dir, reasons);
+	return close_output(f, path);
+}
+
+/* @page: the name of the page without ".md". */
+static int write_tables(const struct result *r, const char *dir,
+			const char *page)
+{
+	char path[PATH_MAX];
+	FILE *f = open_in(path, dir, "figures.md");
+
+	if (!f)
+		return EXIT_FAILED;
+	fprintf(f, "# All figures\n\nThose of the run that [the page](../%s.md) "
+		"shows.\n\n", page);
 	facts(f, "## Where, and which versions\n\n| | |\n|---|---|\n", r->facts,
 	      r->n_facts);
-	gaps(f, r);
-	goals(f, r, reasons);
+	goals(f, r);
 	for (size_t i = 0; i < r->n_figures; i++)
-		if (is_first_figure(r, i, false))
-			section(f, r, r->figures[i].name.bench, &plots);
+		if (is_first_figure(r, i))
+			tables(f, r, r->figures[i].name.bench);
 	return close_output(f, path);
+}
+
+int write_report(const struct result *r, const char *path, const char *reasons)
+{
+	char dir[PATH_MAX], *page = dir;
+	int status;
+
+	snprintf(dir, sizeof(dir), "%.*s", (int)(strlen(path) - strlen(".md")),
+		 path);
+	if (strrchr(dir, '/'))
+		page = strrchr(dir, '/') + 1;
+	status = make_dir(dir);
+	if (!status)
+		status = write_pictures(r, dir);
+	if (!status)
+		status = write_tables(r, dir, page);
+	if (!status)
+		status = write_page(r, path, page, reasons);
+	return status;
 }
 
 void show_goals(const struct result *r)

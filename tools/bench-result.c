@@ -164,7 +164,8 @@ static int add_figure(struct result *r, const struct line *line)
 	f->others = line_number(line, "others_cpu");
 	f->n_noisy = line_number(line, "n_noisy");
 	f->ratio_to = copy(line, "ratio_to");
-	f->sample = copy_array(line, "samples", &f->n);
+	f->n = line_number(line, "n");
+	f->sample = copy_array(line, "samples", &f->n_samples);
 	return f->ratio_to && f->sample ? 0 : -ENOMEM;
 }
 
@@ -277,7 +278,6 @@ static int add_ran(struct result *r, const struct line *line)
 	free(ran->ended);
 	ran->bench = copy(line, "ran");
 	ran->ended = copy(line, "ended");
-	ran->seconds = line_number(line, "seconds");
 	if (!ran->bench || !ran->ended)
 		return -ENOMEM;
 	if (strcmp(ran->ended, "ok"))
@@ -311,7 +311,7 @@ static int add(struct result *r, const struct line *line)
 		return 0;	/* For build-aux/late-writes.awk. */
 	if (line_find(line, "goal"))
 		return add_goal(r, line);
-	if (line_find(line, "counts"))
+	if (line_find(line, "count"))
 		return add_latency(r, line);
 	if (line_number(line, "n") > 0 && isfinite(line_number(line, "median")))
 		return add_figure(r, line);
@@ -440,16 +440,11 @@ bool has_ended(const struct result *r, const char *bench)
 	return false;
 }
 
-bool is_first_figure(const struct result *r, size_t i, bool unit)
+bool is_first_figure(const struct result *r, size_t i)
 {
-	const struct name *name = &r->figures[i].name, *other;
-
-	while (i--) {
-		other = &r->figures[i].name;
-		if (!strcmp(other->bench, name->bench) &&
-		    (!unit || !strcmp(other->unit, name->unit)))
+	for (size_t k = 0; k < i; k++)
+		if (!strcmp(r->figures[k].name.bench, r->figures[i].name.bench))
 			return false;
-	}
 	return true;
 }
 

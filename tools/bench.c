@@ -20,7 +20,7 @@
 
 enum {
 	OPT_LIST = 256, OPT_COMPARE, OPT_WORSE, OPT_FROM, OPT_OUTPUT, OPT_JSON,
-	OPT_CSV, OPT_HDR, OPT_PLOT, OPT_FORMAT, OPT_REPORT, OPT_HELP,
+	OPT_CSV, OPT_HDR, OPT_REPORT, OPT_HELP,
 	OPT_QUICK, OPT_REPS, OPT_ONLY, OPT_DIR, OPT_NOISE,
 	OPT_BACKEND, OPT_SIZE, OPT_DEPTH, OPT_CORES, OPT_ENDINGS, OPT_LIMIT, OPT_RESUME,
 	OPT_REASONS,
@@ -35,8 +35,6 @@ static const struct option options[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "csv", required_argument, NULL, OPT_CSV },
 	{ "hdr", required_argument, NULL, OPT_HDR },
-	{ "plot", required_argument, NULL, OPT_PLOT },
-	{ "format", required_argument, NULL, OPT_FORMAT },
 	{ "report", required_argument, NULL, OPT_REPORT },
 	{ "quick", no_argument, NULL, OPT_QUICK },
 	{ "reps", required_argument, NULL, OPT_REPS },
@@ -60,8 +58,7 @@ struct asked {
 	bool list, compare, json, quiet, help, resume;
 	double worse;		/* Percent; negative: any is fine. */
 	double limit;		/* Seconds; 0: none. */
-	const char *from, *output, *csv, *hdr, *plot, *format, *report,
-		   *reasons;
+	const char *from, *output, *csv, *hdr, *report, *reasons;
 	const char *pass[OPTIONS_MAX];	/* To the programs. */
 	size_t n_pass;
 	const char *takes[5];	/* Choices that not all programs have. */
@@ -103,8 +100,8 @@ static void help(void)
 	     "  --csv FILE        a table for other programs; - is standard\n"
 	     "                    output\n"
 	     "  --hdr DIR         latencies, in HdrHistogram's form\n"
-	     "  --plot DIR        plots by gnuplot; --format svg or png\n"
-	     "  --report FILE     a page of Markdown, with the plots of --plot\n"
+	     "  --report FILE.md  a page of Markdown; its pictures and all figures\n"
+	     "                    are in the directory FILE\n"
 	     "  --reasons URL     where it says why a goal is not met\n"
 	     "  -q, --quiet       no tables");
 }
@@ -169,11 +166,14 @@ static int take_noise(struct asked *a, const char *text)
 	return pass(a, "--noise", text);
 }
 
-static int take_format(struct asked *a, const char *text)
+static int take_report(struct asked *a, const char *path)
 {
-	if (strcmp(text, "svg") && strcmp(text, "png"))
-		return usage_error("--format %s: svg or png", text);
-	a->format = text;
+	size_t len = strlen(path);
+
+	if (len < 4 || strcmp(path + len - 3, ".md"))
+		return usage_error("--report %s: the name must end with .md",
+				   path);
+	a->report = path;
 	return EXIT_OK;
 }
 
@@ -231,14 +231,8 @@ static int take_option(struct asked *a, int opt)
 	case OPT_HDR:
 		a->hdr = optarg;
 		break;
-	case OPT_PLOT:
-		a->plot = optarg;
-		break;
-	case OPT_FORMAT:
-		return take_format(a, optarg);
 	case OPT_REPORT:
-		a->report = optarg;
-		break;
+		return take_report(a, optarg);
 	case OPT_REASONS:
 		a->reasons = optarg;
 		break;
@@ -264,7 +258,6 @@ static int parse(struct asked *a, int argc, char **argv)
 	int opt, status = EXIT_OK;
 
 	a->worse = -1;
-	a->format = "svg";
 	while (!status &&
 	       (opt = getopt_long(argc, argv, "q", options, NULL)) >= 0)
 		status = take_option(a, opt);
@@ -413,8 +406,7 @@ static int write_files(const struct asked *a, const char *path)
 	int status;
 
 	status = result_load(&r, path, false);
-	if (!status && !a->json && !a->quiet && !is_stdout(a->csv) &&
-	    !is_stdout(a->report))
+	if (!status && !a->json && !a->quiet && !is_stdout(a->csv))
 		show_goals(&r);
 	if (!status && r.n_bad)
 		fprintf(stderr,
@@ -424,11 +416,8 @@ static int write_files(const struct asked *a, const char *path)
 		status = write_csv(&r, a->csv);
 	if (!status && a->hdr)
 		status = write_hdr(&r, a->hdr);
-	if (!status && a->plot)
-		status = write_plots(&r, a->plot, a->format);
 	if (!status && a->report)
-		status = write_report(&r, a->report, a->plot, a->format,
-				      a->reasons);
+		status = write_report(&r, a->report, a->reasons);
 	result_free(&r);
 	return status;
 }
@@ -446,8 +435,7 @@ static int run(const struct asked *a)
 	const struct program *picked[NAMES_MAX];
 	struct wanted w = {
 		.programs = picked, .options = a->pass, .limit = a->limit,
-		.quiet = a->quiet || a->json || is_stdout(a->csv) ||
-			 is_stdout(a->report),
+		.quiet = a->quiet || a->json || is_stdout(a->csv),
 	};
 	const char *path = a->output;
 	int fd, status = pick(a, &w), written = EXIT_OK;

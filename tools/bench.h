@@ -13,15 +13,19 @@
  *	bench-run.c      runs the programs; their lines go to one file
  *	bench-line.c     one line of that file
  *	bench-result.c   the whole file
+ *	bench-case.c     the cases of a result that decide
  *	bench-compare.c  compares two files
- *	bench-csv.c bench-plot.c bench-report.c
+ *	bench-csv.c bench-picture.c bench-report.c
  *	                 the forms of a result
  */
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+struct result;
 
 /* The programs. */
 
@@ -31,6 +35,21 @@ struct program {
 	const char *beside;
 	const char *takes;	/* Of "backend size depth cores". */
 	bool by_name;		/* Runs only if asked for by name. */
+
+	/* What a picture of its figures answers; NULL: it has none. */
+	const char *question;
+
+	/*
+	 * Beginnings of names of variants, with "|" between them: those of
+	 * weir, first what a program gets that chooses nothing; programs that do
+	 * only what the machine must do; and those that pictures omit.  NULL:
+	 * "weir", "bare" and none.  All others are peers.
+	 */
+	const char *ours, *bare, *omit;
+
+	/* The cases that pictures show, likewise, first the one that decides;
+	 * NULL: all.  And the case whose latencies are shown; NULL: none. */
+	const char *cases, *curve;
 };
 
 extern const struct program programs[];
@@ -55,6 +74,10 @@ struct wanted {
 int run_programs(struct wanted *w, const char *path);
 void write_machine(FILE *out, const char *const *options);
 void write_peers(FILE *out);
+
+/* One line about the machine of @r, the versions, and when it ran. */
+#define MACHINE_TEXT 512
+void machine_text(char to[MACHINE_TEXT], const struct result *r);
 
 /* The version of the library, and the commit, if it was built in a git tree. */
 const char *version_text(void);
@@ -100,8 +123,9 @@ struct name {
 struct figure {
 	struct name name;
 	double median, min, max;
+	double n;		/* Repetitions. */
 	double *sample;
-	size_t n;
+	size_t n_samples;	/* 0: they were not kept. */
 	char *ratio_to;		/* "": nothing. */
 	double ratio;
 	double others;		/* CPUs that others used meanwhile. */
@@ -115,7 +139,7 @@ struct latency {
 	double count, mean, deviation, max;
 	double point[N_POINTS];
 	double *value, *counts;	/* The buckets in use. */
-	size_t n;
+	size_t n;		/* 0: they were not kept. */
 };
 
 struct goal {
@@ -137,7 +161,6 @@ struct fact {
 /* How a program ended: "ok", or the error. */
 struct ran {
 	char *bench, *ended;
-	double seconds;
 };
 
 struct result {
@@ -172,23 +195,61 @@ const char *fact_of(const struct result *r, const char *key);
 /* Whether @bench ran to its end. */
 bool has_ended(const struct result *r, const char *bench);
 
-/* Whether it is the first with this bench, and with this unit or case unless
- * they are NULL. */
-bool is_first_figure(const struct result *r, size_t i, bool unit);
+/* Whether it is the first of its bench. */
+bool is_first_figure(const struct result *r, size_t i);
 
 /* Whether more of this unit is better. */
 bool more_is_better(const char *unit);
 
+/* Cases. */
+
+enum origin { OURS, PEER, BARE };
+
+enum origin origin_of(const char *bench, const char *variant);
+
+#define VARIANTS_MAX 16
+#define CASES_MAX 12
+
+/* A figure of a case.  Speeds are relative to the case's @one; more is better. */
+struct shown {
+	const struct figure *figure;
+	enum origin origin;
+	double speed, low, high;	/* Of the median, and of the extremes. */
+	double wanted;			/* What meets its goal; NAN: it has none. */
+};
+
+struct bench_case {
+	const struct name *name;	/* Its variant is any. */
+	struct shown variant[VARIANTS_MAX];	/* The fastest first. */
+	size_t n;
+	const struct figure *weir;	/* What chooses nothing. */
+	const struct figure *peer, *bare;	/* The best; NULL: none. */
+	const struct figure *one;	/* The best that is not weir's. */
+};
+
+/* Find the cases of @p that pictures show, at most CASES_MAX, first the one that
+ * decides. */
+size_t cases_of(const struct result *r, const struct program *p,
+		struct bench_case *to);
+
+/* Whether a picture of latencies shows @variant. */
+bool is_in_curves(const struct program *p, const char *variant);
+
+/* That of a figure of @value, in the unit of @one. */
+double speed(double value, const struct figure *one);
+
 /* The forms of a result.  They return exit statuses. */
 int write_csv(const struct result *r, const char *path);
 int write_hdr(const struct result *r, const char *dir);
-int write_plots(const struct result *r, const char *dir, const char *format);
-/* The number of panels in the plot of @bench; 0: there is no plot. */
-size_t plot_panels(const struct result *r, const char *bench);
 
-/* @plots: the directory of write_plots()'s files of @format; NULL: none. */
-int write_report(const struct result *r, const char *path, const char *plots,
-		 const char *format, const char *reasons);
+/* Write all pictures of @r into @dir: overview.svg, NAME.svg for each program
+ * with cases, and NAME-latency.svg for each that has_curves(). */
+int write_pictures(const struct result *r, const char *dir);
+bool has_curves(const struct result *r, const struct program *p);
+
+/* Write a page to @path, which ends with ".md", and its pictures and tables to
+ * the directory of that name without ".md". */
+int write_report(const struct result *r, const char *path, const char *reasons);
 void show_goals(const struct result *r);
 /* Fails if a figure is worse by more than @worse percent, or is missing; a
  * negative @worse: never. */
@@ -199,8 +260,10 @@ int compare(const struct result *a, const struct result *b, double worse);
 FILE *open_output(const char *path);
 int close_output(FILE *f, const char *path);
 
-/* The name of a file in @dir: @a and @b without unsuitable characters. */
-void file_name(char *to, size_t size, const char *dir, const char *a,
-	       const char *b, const char *end);
+/* The same for a file in @dir, whose path becomes @path. */
+__attribute__((format(printf, 3, 4)))
+FILE *open_in(char path[PATH_MAX], const char *dir, const char *name, ...);
+
+int make_dir(const char *path);
 
 #endif /* TOOLS_BENCH_H */

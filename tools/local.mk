@@ -2,12 +2,13 @@
 bin_PROGRAMS += %D%/weir
 %C%_weir_LDFLAGS = $(program_ldflags)
 %C%_weir_SOURCES = \
+	%D%/bench-case.c \
 	%D%/bench-compare.c \
 	%D%/bench-csv.c \
 	%D%/bench-line.c \
 	%D%/bench-machine.c \
 	%D%/bench-peers.c \
-	%D%/bench-plot.c \
+	%D%/bench-picture.c \
 	%D%/bench-report.c \
 	%D%/bench-result.c \
 	%D%/bench-run.c \

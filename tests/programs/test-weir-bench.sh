@@ -86,8 +86,10 @@ t_refuses_what_makes_no_sense()
 	says_only 'runs nothing'
 	bench 2 --from x --output y
 	says_only 'omit --output'
-	bench 2 --format gif nop
-	says_only 'svg or png'
+	for page in - page .md page.svg; do
+		bench 2 --report $page nop
+		says_only "report $page: the name must end with .md"
+	done
 	bench 2 --resume nop
 	says_only '--resume goes on with the file of --output'
 	bench 2 --limit soon nop
@@ -220,7 +222,7 @@ t_resumes_with_what_is_whole()
 	[ "$(grep -c '"rate"' torn)" = 2 ] || wrong 'no two runs'
 	[ "$(grep -c '"copy"' table)" = 4 ] || wrong "doubled: $(cat table)"
 	bench 0 copy --output torn --resume --report page.md
-	grep -q '^0 of 1 are met' page.md || wrong 'a goal twice'
+	grep -q '^0 of 1 goals are met' page.md || wrong 'a goal twice'
 	cat kept kept >twice
 	bench 0 --from twice --csv -
 	[ "$(wc -l <out)" = 5 ] || wrong "$(cat out)"
@@ -256,16 +258,31 @@ t_writes_latencies_in_the_known_form()
 t_writes_a_page()
 {
 	bench 0 --from kept -q --report page.md
-	grep -q '^| other | 1.2 |$' page.md || wrong 'no version'
-	grep -q '^0 of 1 are met' page.md || wrong 'no goals'
-	grep -q '| \*\*no\*\* |' page.md || wrong 'a reason'
+	figures=page/figures.md
+	grep -q '^| other | 1.2 |$' $figures || wrong 'no version'
+	grep -q '^0 of 1 goals are met' page.md || wrong 'no goals'
+	grep -q '^- missed: \*\*fast\*\*: 100, not at most 50 (a, weir)$' page.md ||
+		wrong 'not missed, or with a reason'
+	grep -q '| \*\*no\*\* |' $figures || wrong 'not missed in the tables'
 	grep -q '^| third | libthird-dev |$' page.md || wrong 'none missing'
 	grep -q '^## Not measured' page.md && wrong 'not measured'
+	grep -qF '| a \| b, ns | weir: 100 | other: 200, ratio 2 |  |' page.md ||
+		wrong 'no case'
+	grep -q '^Without figures: buf, ' page.md || wrong 'nothing left out'
 	bench 0 --from kept -q --report page.md --reasons why.md
-	grep -qF '| **no**, [why](why.md#nop) |' page.md || wrong 'no reason'
-	grep -qF '| a \| b | weir | 100 ns |' page.md || wrong 'no figure'
-	grep -q '^| wait | weir | 0.1 | 0.1 | 0.2 ' page.md || wrong 'no latency'
-	grep -q '^| of which | .*may use .*quota ' page.md || wrong 'no quota'
+	grep -qF '(a, weir): [why](why.md#nop)' page.md || wrong 'no reason'
+	grep -qF '| a \| b | weir | 100 ns |' $figures || wrong 'no figure'
+	grep -q '^| wait | weir | 0.1 | 0.1 | 0.2 ' $figures || wrong 'no latency'
+	grep -q '^| of which | .*may use .*quota ' $figures || wrong 'no quota'
+	for link in $(sed -n 's/.*](\([a-z/.-]*\)[#)].*/\1/p' page.md |
+			grep -v '^why'); do
+		[ -s "$link" ] || wrong "a dead link: $link"
+	done
+	mkdir -p sub
+	bench 0 --from kept -q --report "$dir/sub/inner.md"
+	grep -qF '](inner/nop.svg)' sub/inner.md || wrong 'no way from there'
+	[ -s sub/inner/nop.svg ] || wrong 'no picture there'
+	grep -qF '](../inner.md)' sub/inner/figures.md || wrong 'no way back'
 }
 
 # Each program has a section, some of which begin with a number.
@@ -275,9 +292,9 @@ t_page_has_no_control_bytes()
 		sed "s/\"nop\"/\"$name\"/" lines
 	done >all
 	bench 0 --from all -q --report page.md
-	grep -q '^256 MiB registered' page.md || wrong 'no section of register'
-	! LC_ALL=C grep -q '[[:cntrl:]]' page.md ||
-		wrong "$(LC_ALL=C grep '[[:cntrl:]]' page.md | cat -v)"
+	grep -q '^256 MiB registered' page/figures.md || wrong 'no register'
+	! LC_ALL=C grep -q '[[:cntrl:]]' page.md page/* ||
+		wrong "$(LC_ALL=C grep '[[:cntrl:]]' page.md page/* | cat -v)"
 }
 
 # Nobody may take for measured, or for quiet, what was not.
@@ -293,46 +310,129 @@ t_says_what_the_figures_lack()
 	program echo 'for f; do :; done; cat noisy >>"$f"'
 	bench 0 copy echo --report page.md
 	shows '^faster .* - *not measured$'
+	cat page.md page/figures.md >both
 	for row in '| copy | measured nothing\.  Note: no device\. |' \
 		'| .*faster | at least 5 |  | not measured | a, other |' \
 		'| a .* other | 200 ns | 200 .. 200 (of 1) |' \
-		'0 of 2 are met, 1 are not measured\.' \
+		'0 of 2 goals are met, 1 are not measured\.' \
 		'Medians of 5 .* disturbed 3 repetitions\.  Note: one CPU only\.'
 	do
-		grep -q "^$row" page.md || wrong "no $row in $(cat page.md)"
+		grep -q "^$row" both || wrong "no $row in $(cat both)"
 	done
 }
 
-t_plots()
+# The figure of case $1 and variant $2 in echo: $3 ns, or in the unit $4.
+took()
 {
-	if ! command -v gnuplot >/dev/null; then
-		bench 1 --from kept -q --plot plots
-		says_only 'gnuplot is not installed'
-		return
-	fi
-	mkdir -p sub
-	bench 0 --from kept -q --plot sub/plots --report sub/page.md
-	[ ! -s err ] || wrong "gnuplot said: $(cat err)"
-	[ "$(ls sub/plots)" = bench-nop.svg ] || wrong "$(ls sub/plots)"
-	grep -q '<svg' sub/plots/bench-nop.svg || wrong 'no plot'
-	for word in wait ns other; do
-		grep -q ">$word<" sub/plots/bench-nop.svg || wrong "no $word"
-	done
-	grep -q 'op/s' sub/plots/bench-nop.svg && wrong 'a panel of one'
-	grep -qF '](plots/bench-nop.svg)' sub/page.md || wrong 'no link'
-	bench 0 --from kept -q --plot sub/plots --format png
-	[ -s sub/plots/bench-nop.png ] || wrong 'no PNG'
-	bench 0 --from kept -q --plot plots --format png --report sub/page.md
-	grep -qF '](../plots/bench-nop.png)' sub/page.md || wrong 'a dead link'
-	bench 0 --from kept -q --plot "$dir/sub" --report - --format png
-	grep -qF '](sub/bench-nop.png)' out || wrong 'no way from here'
-	# On a logarithmic axis there is no 0.
+	printf '{"bench":"echo","case":"%s","variant":"%s","unit":"%s",' \
+		"$1" "$2" "${4-ns}"
+	printf '"median":%s,"min":%s,"max":%s,"n":5}\n' "$3" "$3" "$3"
+}
+
+# In echo, weir uring is what chooses nothing, liburing is bare, libuv is not.
+t_draws_cases()
+{
 	{
-		cat kept
-		sed -n 's/"unit":"ns","median":[^,]*,"min":[^,]*,"max":[^,]*/"unit":"wakes","median":0,"min":0,"max":0/p' kept
-	} >idle
-	bench 0 --from idle -q --plot sub/plots
-	[ ! -s err ] || wrong "gnuplot said: $(cat err)"
+		took one libuv 400
+		took one liburing 200
+		took one 'weir ev' 800
+		took one 'weir uring' 100
+		took one 'weir, two cores' 10
+		took two libuv 10 op/s
+		took two 'weir uring' 50 op/s
+		took none 'weir uring' 50
+		took zero 'weir uring' 0
+		took zero libuv 0
+		echo '{"bench":"echo","goal":"g","where":"one, weir ev / libuv","at_most":1,"figure":2,"met":false}'
+		echo '{"bench":"echo","goal":"h","where":"one, libuv / weir uring","at_least":2,"figure":4,"met":true}'
+	} >kinds
+	bench 0 --from kinds -q --report drawn.md
+	grep '<text' drawn/echo.svg | sed 's/<[^>]*>//g' | tail -n +11 >labels
+	for bar in 'weir uring 2.00 100' 'liburing 1.00 200' 'libuv 0.50 400' \
+		'weir ev 0.25 800' 'weir uring 5.00 50' 'libuv 1.00 10'; do
+		printf '%s\n' "$bar"
+	done >bars
+	# shellcheck disable=SC2046 # Words.
+	[ "$(echo $(grep -A 99 '^one, ns' labels | sed '/^[a-z]*, /d'))" = \
+		"$(echo $(cat bars))" ] || wrong "$(cat labels)"
+	[ "$(grep -c 'rect class="weir"' drawn/echo.svg)" = 4 ] || wrong 'weir'
+	[ "$(grep -c 'rect class="bare"' drawn/echo.svg)" = 2 ] || wrong 'bare'
+	[ "$(grep -c 'class="cut"' drawn/echo.svg)" = 1 ] || wrong 'none is cut'
+	# Of an axis to 3: 0.25 * 2 and 2 / 2, and the key's.
+	[ "$(sed -n 's/.*class="goal" d="M\([0-9]*\).*/\1/p' drawn/echo.svg |
+		paste -s -d ' ')" = '625 373 281' ] ||
+		wrong "goals: $(grep goal drawn/echo.svg)"
+	grep -qF '| one, ns | weir uring: 100 | libuv: 400, ratio 4 | liburing: 200, ratio 2 |' \
+		drawn.md || wrong 'no case'
+	grep -q 'weir uring beside libuv; bare: liburing<' drawn/overview.svg ||
+		wrong 'no row'
+}
+
+t_draws_latencies()
+{
+	for v in 'weir uring' 'weir ev' libuv; do
+		printf '{"bench":"echo","case":"64 connections","variant":"%s",' "$v"
+		echo '"unit":"ns","count":9,"p50":1e3,"p90":2e3,"p99":5e3,"p99.9":1e4,"p99.99":2e4,"max":3e4}'
+	done >late.json
+	took one weir 1 >>late.json
+	bench 0 --from late.json -q --report late.md
+	[ "$(grep -c '<polyline' late/echo-latency.svg)" = 2 ] || wrong 'no two'
+	grep -qF '](late/echo-latency.svg)' late.md && wrong 'without a case'
+	took one libuv 2 >>late.json
+	bench 0 --from late.json -q --report late.md
+	grep -qF '](late/echo-latency.svg)' late.md || wrong 'no link'
+}
+
+# What is wrong with the pictures in $1.
+unfit()
+{
+	for svg in "$1"/*.svg; do
+		sed -n '1s/.* width="\([0-9]*\)" height="\([0-9]*\)".*/\1 \2/p' \
+			"$svg" | {
+			read -r width height
+			[ "${width:-901}" -le 900 ] && [ "$height" -le 700 ] ||
+				echo "$svg: $width x $height"
+		}
+		grep -qE '[" ML,]-?(nan|inf)' "$svg" && echo "$svg: no number"
+		[ "$(head -c 5 "$svg")" = '<svg ' ] &&
+			[ "$(tail -n 1 "$svg")" = '</svg>' ] ||
+			echo "$svg: cut off"
+	done
+}
+
+# However many cases and variants there are.
+t_pictures_are_small()
+{
+	for i in $(seq 30); do
+		for v in weir $(seq 20); do
+			took "case <$i>" "$v &" "$i"
+		done
+	done >many.json
+	bench 0 --from many.json -q --report many.md
+	grep -q 'case &#60;1&#62;, ns' many/echo.svg || wrong 'not escaped'
+	[ -z "$(unfit many)" ] || wrong "$(unfit many)"
+	for name in $("$weir" bench --list | awk '{ print $1 }'); do
+		sed "s/\"nop\"/\"$name\"/" lines
+	done >named.json
+	bench 0 --from named.json -q --report named.md
+	[ -z "$(unfit named)" ] || wrong "$(unfit named)"
+}
+
+# docs/performance.md, its pictures and its tables are those of the kept result.
+t_page_of_the_source_is_current()
+{
+	mkdir -p made
+	bench 0 --from "$top/docs/performance.json" -q \
+		--reasons ../bench/README.md --report made/performance.md
+	diff -r made/performance.md "$top/docs/performance.md" >differs &&
+		diff -r made/performance "$top/docs/performance" >>differs ||
+		wrong "make bench-docs: $(head -n 20 differs)"
+	[ -z "$(unfit "$top/docs/performance")" ] ||
+		wrong "$(unfit "$top/docs/performance")"
+	for picture in made/performance/*.svg; do
+		grep -qF "](performance/${picture##*/})" made/performance.md ||
+			wrong "$picture is not shown"
+	done
 }
 
 t_compares()
@@ -483,7 +583,7 @@ t_survives_a_bad_file()
 			cat kept
 			echo "$odd"
 		} >spoilt
-		bench 0 --from spoilt --report - --csv - --hdr bad-hdr
+		bench 0 --from spoilt --report bad.md --csv - --hdr bad-hdr
 	done
 	esc=$(printf '\033')
 	sed "s/\"rate\"/\"${esc}[2J\"/" kept >spoilt
@@ -519,7 +619,10 @@ run t_writes_latencies_in_the_known_form
 run t_writes_a_page
 run t_page_has_no_control_bytes
 run t_says_what_the_figures_lack
-run t_plots
+run t_draws_cases
+run t_draws_latencies
+run t_pictures_are_small
+run t_page_of_the_source_is_current
 run t_compares
 run t_compares_beside_a_peer
 run t_compares_what_is_missing
