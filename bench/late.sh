@@ -4,7 +4,8 @@
 # No byte lands late, and no completion is lost: bench-late over all engines and
 # both backends, 10,000 endings in all; WEIR_TEST_LONG=1 for ten times as many.
 # bench-late ends with an error for a completion that is lost or comes twice.
-# WEIR_LATE_KEEP is a file to which its lines are added.  TAP.
+# WEIR_LATE_KEEP is a file to which the lines of each engine are added when it is
+# done, after one that names the machine and the version.  TAP.
 
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -26,14 +27,15 @@ i=0
 for engine in $engines; do
 	i=$((i + 1))
 	json=$dir/$engine.json
-	: >"$json"
-	if ! bench/bench-late --reps 1 --noise 99 --only "weir $engine" \
-			--size 64K,1M --endings $n --json "$json" \
-			>"$dir/out" 2>&1; then
+	if ! WEIR_BENCH_DIR=bench tools/weir bench late --output "$json" \
+			--reps 1 --noise 99 --only "weir $engine" \
+			--size 64K,1M --endings $n >"$dir/out" 2>&1; then
 		tail -n 20 "$dir/out" | sed 's/^/# /'
 		echo "not ok $i - each ending of $engine completes once"
 		continue
 	fi
+	[ -z "${WEIR_LATE_KEEP-}" ] ||
+		grep -E '"(machine|ending)":' "$json" >>"$WEIR_LATE_KEEP"
 	tried=$(sum tried "$json") late=$(sum late "$json")
 	if grep -q '"process is left out' "$json"; then
 		echo "ok $i - no byte lands late by $engine # SKIP" \
@@ -47,7 +49,6 @@ for engine in $engines; do
 	fi
 done
 cat "$dir"/*.json >"$dir/all"
-[ -z "${WEIR_LATE_KEEP-}" ] || grep '"ending"' "$dir/all" >>"$WEIR_LATE_KEEP"
 all=$(sum tried "$dir/all")
 i=$((i + 1))
 # One of the two backends may not be there.

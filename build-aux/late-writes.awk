@@ -5,7 +5,8 @@
 #	awk -v sum=1 -f late-writes.awk late.json >late-writes.json
 #	awk -f late-writes.awk late-writes.json >late-writes.md
 #
-# The first adds up, and keeps what the page is made of.
+# The first adds up, and keeps what the page is made of.  Its result can be added
+# to: late.json may begin with it.
 
 # The member of the line that is called @key, "" if there is none.
 function member(key,	at, rest)
@@ -41,8 +42,55 @@ function duration(ns)
 	return sprintf("%.0f us", ns / 1e3)
 }
 
+# A run begins with a line that names its version and machine; all runs of the
+# same are one part.  A line that was kept says what its part had, and the rows
+# behind it are of all parts.
+function begin_run(	id, n, i, variant)
+{
+	id = member("weir") "|" member("kernel") "|" member("cpu") "|" \
+		member("cpus")
+	if (!(id in part_line)) {
+		parts[++n_parts] = id
+		part_line[id] = $0
+		sub(/(,"endings":.*)?}$/, "", part_line[id])
+		begun[id] = member("date")
+	}
+	last[id] = member("last") ? member("last") : member("date")
+	part_of_run = id
+	if (member("endings") == "")
+		return
+	part_of_run = ""
+	part_ours[id] += member("endings")
+	part_peers[id] += member("of peers")
+	n = split(member("load"), variant, ", ")
+	for (i = 1; i <= n; i++)
+		load_part["weir load " variant[i]] = id
+}
+
+function add_to_part()
+{
+	if (!part_of_run)
+		return
+	if (member("who") == "weir")
+		part_ours[part_of_run] += member("tried")
+	else
+		part_peers[part_of_run] += member("tried")
+}
+
+# The variants of revokes under load that are of the part @id.
+function loads(id,	i, text, variant)
+{
+	for (i = 1; i <= n_variants; i++) {
+		variant = variants[i]
+		if (load_part[variant] == id)
+			text = text (text ? ", " : "") substr(variant, 11)
+	}
+	return text
+}
+
 function add_row(	key, size, sized)
 {
+	add_to_part()
 	key = member("who") "|" member("version") "|" member("engine") "|" \
 		member("backend") "|" member("ending")
 	size = member("size") + 0
@@ -51,9 +99,11 @@ function add_row(	key, size, sized)
 		if (!(key in untried))
 			skipped[++n_skipped] = key
 		untried[key] = member("why")
-		if (sum)
-			print
-		sizes[key] = sizes[key] (sizes[key] ? ", " : "") bytes(size)
+		if (!((key, size) in untried_line))
+			sizes[key] = sizes[key] (sizes[key] ? ", " : "") \
+				bytes(size)
+		keep(key SUBSEP size, $0)
+		untried_line[key, size] = 1
 		return
 	}
 	if (!(key in tried))
@@ -84,16 +134,22 @@ function add_row(	key, size, sized)
 	}
 }
 
-function facts(	n, i, part)
+# A line to be kept instead of an older one of the same @key.
+function keep(key, line)
 {
-	n = split("date,kernel,cpu,cpus,memory,compiler,weir", part, ",")
-	for (i = 1; i <= n; i++)
-		fact[part[i]] = member(part[i])
+	if (!(key in kept_line))
+		kept_keys[++n_kept] = key
+	kept_line[key] = line
 }
 
 # Figures that are about as many revokes as a latency's count says.
-function add_load(	what)
+function add_load(	what, line)
 {
+	line = $0
+	sub(/"values":.*"others_cpu"/, "\"others_cpu\"", line)
+	keep(member("case") "|" member("variant") "|" member("unit"), line)
+	if (part_of_run)
+		load_part[member("variant")] = part_of_run
 	what = member("case")
 	sub(/^revoke under load,? ?/, "", what)
 	if (index($0, "\"p99\":")) {
@@ -113,6 +169,7 @@ function add_goal(	key)
 	if (member("goal") !~ /^revoke under load/)
 		return
 	key = member("goal") (member("where") ~ / rt$/ ? ", rt" : "")
+	keep(key, $0)
 	if (!(key in goal_met))
 		goals[++n_goals] = key
 	goal_met[key] = member("met") == "true" ? "met" : \
@@ -122,17 +179,18 @@ function add_goal(	key)
 	goal_bound[key] = "at most " member("at_most")
 }
 
-# What is kept of all else; histograms are not.
-sum && /"machine":|"goal":|"variant":"weir load |"note":"revoke under load/ {
-	line = $0
-	sub(/"values":.*"others_cpu"/, "\"others_cpu\"", line)
-	print line
+BEGIN {
+	n_variants = split("weir load uring,weir load ev,weir load uring rt," \
+		"weir load ev rt", variants, ",")
 }
-
-/"machine":/ { facts() }
+/"machine":/ { begin_run() }
 /"ending":/ { add_row() }
 /"variant":"weir load / { add_load() }
-/"note":"revoke under load/ { note = member("note"); sub(/.*was/, "first rows were", note) }
+/"note":"revoke under load/ {
+	keep("note", $0)
+	note = member("note")
+	sub(/.*was/, "first rows were", note)
+}
 /"goal":/ { add_goal() }
 
 function remarks(key,	text)
@@ -178,24 +236,22 @@ function table(mine,	i)
 }
 
 # The rows that end with "rt" ran at a real-time priority.
-function under_load(	i, n, name)
+function under_load(	i)
 {
-	n = split("weir load uring,weir load ev,weir load uring rt," \
-		"weir load ev rt", name, ",")
 	print "| backend | revokes | told, p50 | told, p99 | told, longest | " \
 		"end, p50 | end, p99 | end, longest | a slice of 1 MiB |"
 	print "|---|---|---|---|---|---|---|---|---|"
-	for (i = 1; i <= n; i++)
-		if (("", name[i]) in load)
+	for (i = 1; i <= n_variants; i++)
+		if (("", variants[i]) in load)
 			printf "| %s | %d | %s | %s | %s | %s | %s | %s | %s |\n",
-				substr(name[i], 11), load["", name[i]],
-				duration(p50["told", name[i]]),
-				duration(p99["told", name[i]]),
-				duration(max["told", name[i]]),
-				duration(p50["", name[i]]),
-				duration(p99["", name[i]]),
-				duration(max["", name[i]]),
-				duration(load_us["a slice", name[i]] * 1e3)
+				substr(variants[i], 11), load["", variants[i]],
+				duration(p50["told", variants[i]]),
+				duration(p99["told", variants[i]]),
+				duration(max["told", variants[i]]),
+				duration(p50["", variants[i]]),
+				duration(p99["", variants[i]]),
+				duration(max["", variants[i]]),
+				duration(load_us["a slice", variants[i]] * 1e3)
 }
 
 # A row as bench-late writes it, of all its sizes.
@@ -214,10 +270,43 @@ function kept(key,	part)
 		named[key], contract[key]
 }
 
+# Where @id ran.
+function place(id,	part)
+{
+	split(id, part, "|")
+	return "weir " part[1] " on Linux " substr(part[2], 7) " (" part[3] \
+		", " part[4] " CPUs)"
+}
+
+function list_parts(	i, id)
+{
+	for (i = 1; i <= n_parts; i++) {
+		id = parts[i]
+		printf "- %d endings of weir%s%s: %s, begun %s%s\n",
+			part_ours[id], part_peers[id] ? ", " part_peers[id] \
+			" of peers" : "", loads(id) ? ", revoke under load by " \
+			loads(id) : "", place(id), begun[id],
+			last[id] == begun[id] ? "" : ", its last run " last[id]
+	}
+}
+
+function keep_all(	i, id)
+{
+	for (i = 1; i <= n_parts; i++) {
+		id = parts[i]
+		printf "%s,\"endings\":%d,\"of peers\":%d,\"load\":\"%s\"," \
+			"\"last\":\"%s\"}\n", part_line[id], part_ours[id],
+			part_peers[id], loads(id), last[id]
+	}
+	for (i = 1; i <= n_kept; i++)
+		print kept_line[kept_keys[i]]
+	for (i = 1; i <= n_rows; i++)
+		kept(rows[i])
+}
+
 END {
 	if (sum) {
-		for (i = 1; i <= n_rows; i++)
-			kept(rows[i])
+		keep_all()
 		exit
 	}
 	print "# Late writes"
@@ -253,9 +342,9 @@ END {
 	print ""
 	print "This page is made by `make late-docs` from a kept result, " \
 		"[late-writes.json](late-writes.json); nothing in its tables " \
-		"is typed by hand. It is of weir " fact["weir"] " on Linux " \
-		substr(fact["kernel"], 7) " (" fact["cpu"] ", " fact["cpus"] \
-		" CPUs), begun " fact["date"] "."
+		"is typed by hand. These parts are added up:"
+	print ""
+	list_parts()
 	print ""
 	print "## Peers"
 	print ""
