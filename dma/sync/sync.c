@@ -86,6 +86,13 @@ static void close_word(struct weir_sync *sync)
 	sync_wake_sleepers(sync);
 }
 
+/* In a forked child the word is the parent's, and so are the watcher's thread and
+ * a lock that another thread held at the fork. */
+static bool is_inherited(const struct weir_sync *sync)
+{
+	return sync->mmap && mmap_is_inherited(sync->mmap);
+}
+
 int weir_sync_destroy(struct weir_sync *sync)
 {
 	if (!sync)
@@ -95,6 +102,11 @@ int weir_sync_destroy(struct weir_sync *sync)
 			   "threads wait; cancel them or signal first",
 			   atomic_load(&sync->n_ops),
 			   atomic_load(&sync->n_blocked));
+	if (is_inherited(sync)) {
+		atomic_fetch_sub(&sync->mmap->n_syncs, 1);
+		free(sync);
+		return 0;
+	}
 	/* The thread that woke the last waiter may still be on its way out. */
 	while (atomic_load(&sync->users))
 		sched_yield();

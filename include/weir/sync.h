@@ -161,6 +161,9 @@ WEIR_API int weir_sync_open(struct weir_sync **ret, struct weir_mmap *mmap,
  * A waiter may destroy @sync as soon as its wait has ended, even if the call
  * that has signalled has not returned yet; this call waits for that one.
  *
+ * In a child that the owner of its mmap has forked, this frees what the child has
+ * of it, and no other process is told.
+ *
  * Returns 0, or, with @sync unchanged:
  *   -EBUSY  an operation or a thread of this process waits
  *

@@ -665,6 +665,39 @@ static void a_destroyed_one_ends_waits_elsewhere(void **state)
 	clear_up(&s);
 }
 
+static int destroy_all(struct sides *s)
+{
+	return weir_sync_destroy(s->there) || weir_sync_destroy(s->back) ||
+	       weir_mmap_destroy(s->m);
+}
+
+/* A thread watches them; the child has none. */
+static void child_that_destroys_sync_events_closes_none(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sides s, im;
+	uint64_t value = 0;
+	int status;
+	pid_t pid;
+
+	lay_out(&s, RW);
+	import_here(&im, &s, 0);
+	assert_int_equal(wait_on(r, im.there, WEIR_SYNC_EQ, 1, WEIR_MSEC),
+			 -ETIMEDOUT);
+	pid = fork();
+	if (!pid) {
+		alarm(60);
+		_exit(destroy_all(&im) || destroy_all(&s));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(weir_sync_get(im.there, &value), 0);
+	assert_int_equal(weir_sync_set(s.there, 1), 0);
+	assert_int_equal(wait_on(r, im.there, WEIR_SYNC_EQ, 1, 0), 0);
+	clear_up(&im);
+	clear_up(&s);
+}
+
 /* Both are in one process, so that no turn comes between signal and close. */
 static void signal_before_the_close_ends_the_wait_as_a_signal(void **state)
 {
@@ -872,6 +905,7 @@ int main(void)
 		CASE(a_killed_importer_leaves_us_whole),
 		CASE(a_killed_exporter_ends_waits),
 		CASE(a_destroyed_one_ends_waits_elsewhere),
+		CASE(child_that_destroys_sync_events_closes_none),
 		CASE(signal_before_the_close_ends_the_wait_as_a_signal),
 		CASE(a_hostile_peer_can_only_make_us_wait),
 		CASE(a_noisy_peer_gets_few_looks),
