@@ -108,7 +108,9 @@ struct weir_export_desc {
  * exported by copying: the importer reads and writes the memory of this process
  * with process_vm_readv(2) and process_vm_writev(2).  The importer needs the
  * same user id, and the system may forbid it (ptrace(2), "Ptrace access mode
- * checking").  The exporter cannot enforce rights then: the importer could do
+ * checking").  It has to be in the PID namespace of this process or in one that
+ * this one's is within (pid_namespaces(7)); only a memfd reaches the importers of
+ * other containers.  The exporter cannot enforce rights then: the importer could do
  * the same without an export.
  *
  * With a key the bytes have a MAC.  The bytes also name the files that the file
@@ -291,8 +293,9 @@ struct weir_import_opts {
  *   -EOPNOTSUPP       a kind that cannot be imported here: RDMA, see
  *                     weir_mmap_import_rdma(); by a device, see
  *                     weir_mmap_import_device(); huge pages, to be written; by
- *                     copying, without WEIR_IMPORT_COPY; or a key, and no
- *                     libsodium
+ *                     copying, without WEIR_IMPORT_COPY, or from a process of
+ *                     a PID namespace that is neither ours nor within ours; or
+ *                     a key, and no libsodium
  *   -EINVAL           @bytes or @fds is NULL, unknown flags or permissions, or
  *                     a key of a wrong length
  *   -E2BIG            @opts asks for what this version does not know

@@ -166,6 +166,11 @@ int process_import(struct weir_mmap *mmap, const struct descriptor *d,
 	if (!peer)
 		return why(-EACCES, IMPORT ": .peer is not set: whose memory "
 			   "may be reached by copying?");
+	if (!peer->pid)
+		return why(-EOPNOTSUPP, IMPORT ": the exporter is in a PID "
+			   "namespace that is neither ours nor within ours, so "
+			   "its memory cannot be copied; have it export a "
+			   "memfd, or join its namespace");
 	err = weir_domain_process_create_pidfd(&domain, pidfd, &opts);
 	if (err)
 		return err == -EBADF || err == -EINVAL ?

@@ -8,6 +8,8 @@
 #include "tests/fuzz/descriptor-fixture.h"
 #include "tests/support/job-fixture.h"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 
 #include <weir/inventory.h>
@@ -386,6 +388,120 @@ static void copying_import_reaches_the_exporter_only(void **state)
 	fixture_end(&g);
 }
 
+/* Have a child do the rest as the first process of a PID namespace of its own,
+ * with a /proc of that, unless this process may not make one. */
+static void enter_a_pid_namespace(int sock)
+{
+	int status;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWPID | CLONE_NEWNS) ||
+	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL))
+		_exit(77);
+	pid = fork();
+	if (pid) {
+		EXPECT(send(sock, &pid, sizeof(pid), 0) == sizeof(pid));
+		EXPECT(waitpid(pid, &status, 0) == pid);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+	}
+	if (mount("proc", "/proc", "proc", 0, NULL))
+		_exit(77);
+	/* The number has arrived. */
+	EXPECT(!hear(sock));
+}
+
+/* Returns the process, by its number here. */
+static pid_t begin_in_a_pid_namespace(struct proc *proc,
+				      void (*fn)(int sock, void *arg), void *arg)
+{
+	pid_t pid = 0;
+	int status;
+
+	proc_begin(proc, fn, arg);
+	if (recv(proc->sock, &pid, sizeof(pid), 0) != sizeof(pid)) {
+		status = proc_end(proc);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 77);
+		skip_because("may not make a PID namespace; needs root");
+	}
+	/* It may have ended already. */
+	(void)say(proc->sock);
+	return pid;
+}
+
+static void judge_there(int status)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip_because("may not mount; needs root");
+	assert_int_equal(status, 0);
+}
+
+static void import_in_a_pid_namespace(int sock, void *arg)
+{
+	struct weir_exporter_peer peer = { .pid = -1 };
+	struct weir_import_opts opts = wanting(&peer);
+	struct weir_mmap *im = NULL;
+	socklen_t len = sizeof(peer);
+	struct parcel p;
+
+	(void)arg;
+	enter_a_pid_namespace(sock);
+	EXPECT(!parcel_recv(sock, &p));
+	EXPECT(!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len));
+	EXPECT(peer.pid == 0);
+	EXPECT(parcel_import(&im, &p, &opts) == -EOPNOTSUPP);
+	EXPECT(strstr(weir_why(), "weir_mmap_import: the exporter is in a PID"));
+}
+
+static void exporter_outside_of_our_pid_namespace_is_refused(void **state)
+{
+	struct weir_export_opts opts = copying(0);
+	struct weir_mmap *m = start_mmap(plain, sizeof(plain),
+					 WEIR_MMAP_WRITE | RW);
+	struct proc proc;
+	struct parcel p;
+	int status;
+
+	(void)state;
+	close(own_pidfd());
+	begin_in_a_pid_namespace(&proc, import_in_a_pid_namespace, NULL);
+	parcel_of(&p, m, &opts);
+	(void)parcel_send(proc.sock, &p);
+	parcel_drop(&p);
+	status = proc_end(&proc);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	judge_there(status);
+}
+
+static void export_in_a_pid_namespace(int sock, void *arg)
+{
+	enter_a_pid_namespace(sock);
+	export_there(sock, arg);
+}
+
+static void exporter_in_a_pid_namespace_of_ours_is_reached(void **state)
+{
+	uint32_t permissions = RW;
+	static char mem[FIXTURE_LEN];
+	struct weir_import_opts opts;
+	struct fixture g;
+
+	close(own_pidfd());
+	memset(&g, 0, sizeof(g));
+	g.peer.pid = begin_in_a_pid_namespace(&g.proc, export_in_a_pid_namespace,
+					      &permissions);
+	g.peer.uid = geteuid();
+	g.r = start_reactor(state);
+	opts = wanting(&g.peer);
+	if (parcel_recv(g.proc.sock, &g.p)) {
+		judge_there(proc_end(&g.proc));
+		fail_msg("it has exported nothing");
+	}
+	assert_int_equal(parcel_import(&g.im, &g.p, &opts), 0);
+	assert_int_equal(move(&g, mem, false), FIXTURE_LEN);
+	assert_true(is_pattern(mem, FIXTURE_LEN, 0, 1));
+	fixture_end(&g);
+}
+
 static uint32_t kind_of(struct weir_mmap *m, struct weir_export_opts *opts)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
@@ -500,6 +616,8 @@ int main(void)
 		CASE(a_job_under_way_writes_no_further),
 		CASE(a_dead_exporter_is_noticed),
 		CASE(copying_import_reaches_the_exporter_only),
+		CASE(exporter_outside_of_our_pid_namespace_is_refused),
+		CASE(exporter_in_a_pid_namespace_of_ours_is_reached),
 		CASE(shareable_memory_is_shared_not_copied),
 		CASE(exporter_hands_out_a_copying_export_if_added_as_one),
 		CASE(failed_copying_export_leaves_nothing_behind),

@@ -580,6 +580,37 @@ static void a_limit_is_used_up_and_by_pools_first(void **state)
 	in_child(state, use_limit);
 }
 
+static void unregister_of_the_parents(struct weir_reactor *r, int index)
+{
+	(void)r, (void)index;
+	_exit(3);
+}
+
+/* The ring is shared: kernels before 6.0 take this from a child, too. */
+static void child_that_destroys_an_mmap_unregisters_nothing(void **state)
+{
+	struct backend backend;
+	struct fixture g;
+	int status, index;
+	pid_t pid;
+
+	fixture_begin(&g, state);
+	attach(&g);
+	index = index_of(&g, g.mem, LEN);
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		backend = *g.r->backend;
+		backend.buf_unregister = unregister_of_the_parents;
+		g.r->backend = &backend;
+		_exit(weir_mmap_destroy(g.m) ? 1 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(index_of(&g, g.mem, LEN), index);
+	fixture_end(&g);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -592,6 +623,7 @@ int main(void)
 		CASE(no_memory_is_refused_because_it_cannot_be_registered),
 		CASE(mmap_of_more_than_1_gib_is_registered_in_pieces),
 		CASE(refused_registration_is_tried_again_in_a_later_turn),
+		CASE(child_that_destroys_an_mmap_unregisters_nothing),
 		CASE(a_user_with_a_small_limit_is_told_which),
 		CASE(a_limit_is_used_up_and_by_pools_first),
 	};
