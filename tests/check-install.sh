@@ -146,6 +146,7 @@ other_prefix()
 {
 	"$MAKE" install prefix="$dir/other" && "$dir/other/bin/weir" --version &&
 		find "$dir/other" -name cipher.so | grep -q . &&
+		"$dir/other/bin/weir" bench --quick buf &&
 		test -f "$(PKG_CONFIG_PATH=$(dirname "$(find "$dir/other" \
 			-name weir.pc)") $PKG_CONFIG --variable=includedir \
 			weir)/weir/op.h"

@@ -33,30 +33,35 @@ struct outcome {
 static volatile pid_t running;
 static volatile sig_atomic_t ended_by;
 
-/* The directory of the programs: that of the installation, or
- * WEIR_BENCH_DIR. */
-static const char *where(void)
+/* The directory of the programs, and the one that this is in. */
+static char programs_dir[4096], own_dir[4096];
+
+/*
+ * Programs that are measured as a whole are installed beside this one, the
+ * benchmarks in ../libexec/weir.  Both can be below another prefix than
+ * configure was told, so that comes before the directory that configure named.
+ */
+static void find_programs(void)
 {
 	const char *dir = getenv("WEIR_BENCH_DIR");
-
-	return dir && *dir ? dir : WEIR_LIBEXECDIR;
-}
-
-/* Programs that are measured as a whole are installed beside this one. */
-static void say_where_we_are(void)
-{
-	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	ssize_t n = readlink("/proc/self/exe", own_dir, sizeof(own_dir) - 1);
 	char *end;
 
-	if (n <= 0)
-		return;
-	path[n] = 0;
-	end = strrchr(path, '/');
-	if (!end)
-		return;
-	*end = 0;
-	setenv("WEIR_BIN_DIR", path, 0);
+	own_dir[n > 0 ? n : 0] = 0;
+	end = strrchr(own_dir, '/');
+	if (end) {
+		*end = 0;
+		setenv("WEIR_BIN_DIR", own_dir, 0);
+	}
+	if (!dir || !*dir) {
+		dir = WEIR_LIBEXECDIR;
+		if (end && snprintf(programs_dir, sizeof(programs_dir),
+				    "%s/../libexec/weir", own_dir) <
+			   (int)sizeof(programs_dir) &&
+		    !access(programs_dir, X_OK))
+			return;
+	}
+	snprintf(programs_dir, sizeof(programs_dir), "%s", dir);
 }
 
 static void become(const char *program, char *const *argv, bool quiet)
@@ -160,7 +165,7 @@ static void run_program(const struct wanted *w, const struct program *p,
 	char *argv[ARGS_MAX + 6];
 	size_t n = 0;
 
-	if (snprintf(program, sizeof(program), "%s/bench-%s", where(),
+	if (snprintf(program, sizeof(program), "%s/bench-%s", programs_dir,
 		     p->name) >= (int)sizeof(program)) {
 		ended(how, EXIT_FAILED, "%s", strerror(ENAMETOOLONG));
 		return;
@@ -222,7 +227,7 @@ int run_programs(struct wanted *w, const char *path)
 
 	if (status)
 		return status;
-	say_where_we_are();
+	find_programs();
 	for (size_t i = 0; i < w->n_programs; i++) {
 		begun = now();
 		if (note_outcome(w->programs[i], &cut_off, 0, path))
