@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/base.h>
+
 #include "base/alloc.h"
-#include "base/fault.h"
 
 void *mem_calloc(size_t n, size_t size)
 {
-	if (fault("malloc"))
+	if (weir_fault("malloc"))
 		return NULL;
 	return calloc(n, size);
 }
@@ -17,7 +18,7 @@ void *mem_aligned(size_t align, size_t size)
 {
 	void *p;
 
-	if (fault("malloc") || posix_memalign(&p, align, size))
+	if (weir_fault("malloc") || posix_memalign(&p, align, size))
 		return NULL;
 	memset(p, 0, size);
 	return p;

@@ -5,14 +5,14 @@
 /*
  * Memory for the library's own books.  One way to get it, zeroed, with a fault
  * point; free() gives it back.  Never called on the data path.
+ *
+ * Each library has a copy of its own, as of check.c and opts.c (libbase.la).
  */
 
 #include <stddef.h>
 
-#include "base/provider.h"
-
 /* @n zeroed items of @size bytes, or NULL; an overflow is NULL too. */
-void *mem_calloc(size_t n, size_t size) PROVIDER_API(mem_calloc);
+void *mem_calloc(size_t n, size_t size);
 
 /* Like mem_calloc(1, @size), but aligned to @align, a power of two. */
 void *mem_aligned(size_t align, size_t size);

@@ -18,15 +18,12 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "base/provider.h"
-
 #define unlikely(cond) __builtin_expect(!!(cond), 0)
 #define likely(cond) __builtin_expect(!!(cond), 1)
 
 __attribute__((noreturn, cold)) void check_failed(const char *file, int line,
 						  const char *fn,
-						  const char *what)
-	PROVIDER_API(check_failed);
+						  const char *what);
 
 #define check(cond)                                                        \
 	do {                                                               \

@@ -2,6 +2,8 @@
 
 #include <limits.h>
 
+#include <weir/base.h>
+
 #include "base/fault.h"
 
 atomic_long fault_countdown = -1;
@@ -62,4 +64,9 @@ int fault_chosen(const char *name)
 	int (*decide)(const char *name) = atomic_load(&asked);
 
 	return decide && decide(name);
+}
+
+int weir_fault(const char *name)
+{
+	return fault(name);
 }

@@ -3,7 +3,7 @@
 #define WEIR_BASE_FAULT_H
 
 /*
- * Fault points: places where an allocation or a system call can be made to
+ * Fault points of the core: places where an allocation or a system call can be made to
  * fail, so that a test can fail the first, the second, ... until none is left.
  *
  * Always compiled in: disarmed, a point is one load and one branch, and stands
@@ -17,7 +17,7 @@
 #include "base/provider.h"
 
 /* Points left until one fails; < 0: disarmed. */
-extern atomic_long fault_countdown PROVIDER_API(fault_countdown);
+extern atomic_long fault_countdown;
 
 /* Fail the @nth point reached from now on (0: the next), in any thread. */
 void fault_arm(long nth);
@@ -37,7 +37,7 @@ const char *fault_last(void);
  */
 void fault_ask(int (*decide)(const char *name)) PROVIDER_API(fault_ask);
 
-int fault_hit(const char *name) PROVIDER_API(fault_hit);
+int fault_hit(const char *name);
 int fault_chosen(const char *name);
 
 /* Whether the point @name is to fail now. */

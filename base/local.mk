@@ -1,10 +1,15 @@
-libcore_la_SOURCES += \
+# What each library has a copy of, so that it need not call another's.
+libbase_la_SOURCES += \
 	%D%/alloc.c \
 	%D%/alloc.h \
-	%D%/mutation.c \
-	%D%/mutation.h \
 	%D%/check.c \
 	%D%/check.h \
+	%D%/opts.c \
+	%D%/opts.h
+
+libcore_la_SOURCES += \
+	%D%/mutation.c \
+	%D%/mutation.h \
 	%D%/copy.c \
 	%D%/copy.h \
 	%D%/crc32c-arm.c \
@@ -13,8 +18,6 @@ libcore_la_SOURCES += \
 	%D%/crc32c.h \
 	%D%/fault.c \
 	%D%/fault.h \
-	%D%/opts.c \
-	%D%/opts.h \
 	%D%/own.c \
 	%D%/own.h \
 	%D%/probe.h \

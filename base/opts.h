@@ -4,8 +4,6 @@
 
 #include <stddef.h>
 
-#include "base/provider.h"
-
 /*
  * Copy the caller's option struct @src, which starts with its own size, into
  * @dst, which has @known bytes.  Members that an older caller's struct lacks
@@ -15,8 +13,7 @@
  * Returns 0, -EINVAL for a size that was never set, or -E2BIG if a newer caller
  * set a member that this library does not have.
  */
-int opts_load(void *dst, size_t known, const void *src, const char *call)
-	PROVIDER_API(opts_load);
+int opts_load(void *dst, size_t known, const void *src, const char *call);
 
 /*
  * Check the size at the start of the caller's result struct @ret: it must
@@ -25,8 +22,7 @@ int opts_load(void *dst, size_t known, const void *src, const char *call)
  *
  * Returns 0, or -EINVAL.
  */
-int opts_capacity(const void *ret, const char *call)
-	PROVIDER_API(opts_capacity);
+int opts_capacity(const void *ret, const char *call);
 
 /*
  * Copy the present contents of the caller's result struct @ret, which
@@ -42,7 +38,6 @@ void opts_take(void *dst, size_t known, const void *ret);
  *
  * Returns 0, or -EINVAL as opts_capacity() does.
  */
-int opts_give(void *ret, const void *src, size_t known, const char *call)
-	PROVIDER_API(opts_give);
+int opts_give(void *ret, const void *src, size_t known, const char *call);
 
 #endif /* WEIR_BASE_OPTS_H */

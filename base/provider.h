@@ -4,7 +4,8 @@
 
 /*
  * What the libraries above the core (rdma/, sim/) call of it, beside the public
- * headers: a declaration with this mark is exported.  Its symbol has "weir__" in
+ * headers: a declaration with this mark is exported, and tests/private.txt lists
+ * it with its reason.  Its symbol has "weir__" in
  * front, so that no name of a program's can take its place, and the version
  * WEIR_PRIVATE: it may change with each release, and all libraries of a release
  * are installed together.

@@ -94,17 +94,19 @@ int why_static(int err, const char *text)
 	return err;
 }
 
-int why(int err, const char *fmt, ...)
+int weir_why_set(int err, const char *fmt, ...)
 {
-	char *to = buffer();
+	char *to = buffer(), text[WHY_MAX];
 	va_list ap;
 
-	literal = NULL;
 	if (to) {
+		/* Not in place: the old message may be an argument. */
 		va_start(ap, fmt);
-		vsnprintf(to, WHY_MAX, fmt, ap);
+		vsnprintf(text, sizeof(text), fmt, ap);
 		va_end(ap);
+		strcpy(to, text);
 	}
+	literal = NULL;
 	return err;
 }
 
@@ -127,15 +129,4 @@ int why_no_fd(int err, const char *call, const char *what)
 		return why(err, "%s: the kernel cannot make %s: %s", call, what,
 			   strerror(-err));
 	}
-}
-
-int why_call(int err, const char *object, const char *call)
-{
-	size_t len = strlen(object);
-	char text[WHY_MAX];
-
-	if (strncmp(weir_why(), object, len) || weir_why()[len] != ':')
-		return err;
-	snprintf(text, sizeof(text), "%s", weir_why() + len);
-	return why(err, "%s%s", call, text);
 }

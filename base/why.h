@@ -2,7 +2,9 @@
 #ifndef WEIR_BASE_WHY_H
 #define WEIR_BASE_WHY_H
 
-#include "base/provider.h"
+#include <string.h>
+
+#include <weir/base.h>
 
 /*
  * Set the error message that weir_why() returns on this thread, and return
@@ -13,8 +15,7 @@
  * "which call: what, the likely cause; the remedy".  Never on the data path:
  * it formats.
  */
-__attribute__((format(printf, 2, 3), cold)) int why(int err, const char *fmt,
-						    ...) PROVIDER_API(why);
+#define why(err, ...) weir_why_set(err, __VA_ARGS__)
 
 /*
  * The same where the kernel did not make a descriptor: @what, "an eventfd".
@@ -33,8 +34,14 @@ __attribute__((cold)) int why_static(int err, const char *text);
  * Name the public call: a message that begins with "@object: ", from
  * functions that several calls share, then begins with "@call: ".
  */
-__attribute__((cold)) int why_call(int err, const char *object,
-				   const char *call) PROVIDER_API(why_call);
+static inline int why_call(int err, const char *object, const char *call)
+{
+	size_t len = strlen(object);
+
+	if (strncmp(weir_why(), object, len) || weir_why()[len] != ':')
+		return err;
+	return why(err, "%s%s", call, weir_why() + len);
+}
 
 /*
  * An analyser sees one file at a time, and follows each of these as if it could
@@ -49,7 +56,8 @@ __attribute__((cold)) int why_call(int err, const char *object,
 			__builtin_unreachable(); \
 		err_;                            \
 	})
-#define why(err, ...) why_negative(err, (why)(err_, __VA_ARGS__))
+#undef why
+#define why(err, ...) why_negative(err, weir_why_set(err_, __VA_ARGS__))
 #define why_no_fd(err, call, what) \
 	why_negative(err, (why_no_fd)(err_, call, what))
 #define why_static(err, text) why_negative(err, (why_static)(err_, text))

@@ -21,6 +21,7 @@ weirinclude_HEADERS += \
 	%D%/weir/lease.h \
 	%D%/weir/message.h \
 	%D%/weir/mmap.h \
+	%D%/weir/object.h \
 	%D%/weir/op.h \
 	%D%/weir/pipeline.h \
 	%D%/weir/poll-hook.h \

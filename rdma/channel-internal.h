@@ -8,12 +8,20 @@
 
 #include <stdatomic.h>
 
+#include <weir/object.h>
+#include <weir/poll-hook.h>
 #include <weir/rdma/channel.h>
+#include <weir/stats.h>
 
-#include "reactor/group/deferred.h"
-#include "reactor/poll-hook.h"
-#include "reactor/stats/page.h"
+#include "base/check.h"
 #include "rdma/verbs-fd.h"
+
+/* Fields of sections on the page of statistics, line by line. */
+#define FIELD_COUNT(name, help) \
+	{ name, help, WEIR_STATS_COUNTER, WEIR_STATS_NUMBER, 0 }
+#define FIELD_NOW(name, help) \
+	{ name, help, WEIR_STATS_GAUGE, WEIR_STATS_NUMBER, 0 }
+#define N_FIELDS(fields) (sizeof(fields) / sizeof((fields)[0]))
 
 /*
  * A user inside the library that has work on a channel of any creator.
@@ -31,7 +39,7 @@ struct channel_user {
 struct weir_channel {
 	struct weir_reactor *reactor;
 	struct weir_poll_hook *hook;
-	struct deferred deferred; /* Wakes it to tell of its failure. */
+	struct weir_object *obj; /* Notified of its failure. */
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;
 	struct ibv_wc *wc;
@@ -51,7 +59,6 @@ struct weir_channel {
 	weir_channel_failed_fn *fn;
 	void *arg;
 	struct weir_channel_stats stats;
-	struct stats_item item;
 	struct weir_channel *next;
 };
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "rdma/channel-internal.h"
@@ -55,7 +54,7 @@ void channel_cq_failed(const struct ibv_cq *cq)
 		;
 	if (ch) {
 		atomic_store(&ch->failed, true);
-		deferred_send(&ch->deferred);
+		weir_object_notify(ch->obj);
 	}
 	pthread_mutex_unlock(&channels.lock);
 }
@@ -281,12 +280,6 @@ static const struct weir_poll_hook_ops hook_ops = {
 	.after_sleep = after_sleep,
 };
 
-/* The channel has failed on another thread: what tells of it polls. */
-static void woken(struct deferred *deferred)
-{
-	(void)deferred;
-}
-
 static int check_opts(struct ibv_context *ctx,
 		      const struct weir_channel_opts *opts)
 {
@@ -317,7 +310,7 @@ static int error(const char *what)
 /* A fault point before a call that sets errno. */
 static bool fails(const char *name, int err)
 {
-	errno = fault(name) ? err : 0;
+	errno = weir_fault(name) ? err : 0;
 	return errno;
 }
 
@@ -366,8 +359,7 @@ static int open_all(struct weir_channel *ch, struct weir_reactor *r,
 	ch->arg = opts->arg;
 	ch->reactor = r;
 	ch->refs = 1;
-	deferred_init(&ch->deferred, r, woken);
-	return poll_hook_create(&ch->hook, r, &hook_ops, ch, "weir_channel");
+	return weir_poll_hook_create(&ch->hook, r, &hook_ops, ch);
 }
 
 static void undo(struct weir_channel *ch)
@@ -376,45 +368,47 @@ static void undo(struct weir_channel *ch)
 		ibv_destroy_cq(ch->cq);
 	if (ch->comp)
 		ibv_destroy_comp_channel(ch->comp);
+	weir_object_destroy(ch->obj);
 	free(ch->wc);
 	free(ch);
 }
 
-struct channel_counters {
-	uint64_t completions, polls, empty_polls, arms, events, empty_events;
-	uint64_t capacity, reserved, failed;
+static const struct weir_object_field fields[] = {
+	FIELD_COUNT("completions", "Completions told"),
+	FIELD_COUNT("polls", "Polls of the completion queue"),
+	FIELD_COUNT("empty_polls", "Of them, those that found nothing"),
+	FIELD_COUNT("arms", "Times that the queue was armed"),
+	FIELD_COUNT("events", "Events that the device has sent"),
+	FIELD_COUNT("empty_events",
+		    "Of them, those after which nothing was there"),
+	FIELD_NOW("capacity", "Completions that the queue has capacity for"),
+	FIELD_NOW("reserved", "Of them, those that are reserved"),
+	FIELD_NOW("failed", "1 if the queue is dead"),
 };
 
-static const struct stats_field stats_fields[] = {
-	STATS_COUNT("completions", "Completions told"),
-	STATS_COUNT("polls", "Polls of the completion queue"),
-	STATS_COUNT("empty_polls", "Of them, those that found nothing"),
-	STATS_COUNT("arms", "Times that the queue was armed"),
-	STATS_COUNT("events", "Events that the device has sent"),
-	STATS_COUNT("empty_events", "Of them, those after which nothing was there"),
-	STATS_NOW("capacity", "Completions that the queue has capacity for"),
-	STATS_NOW("reserved", "Of them, those that are reserved"),
-	STATS_NOW("failed", "1 if the queue is dead"),
-};
-STATS_FITS(stats_fields, struct channel_counters, completions);
-
-static const struct stats_kind stats_kind =
-	STATS_KIND("channel", stats_fields);
-
-static void publish(struct stats_item *item, uint64_t now)
+static void publish(void *arg, uint64_t *values)
 {
-	struct weir_channel *ch = weir_container_of(item, struct weir_channel,
-						    item);
-	struct weir_channel_stats s = { .size = sizeof(s) };
-	struct channel_counters w;
-
-	weir_channel_stats(ch, &s);
-	w = (struct channel_counters){
-		s.completions,  s.polls,    s.empty_polls, s.arms,   s.events,
-		s.empty_events, s.capacity, s.reserved,    s.failed,
+	const struct weir_channel *ch = arg;
+	const struct weir_channel_stats *s = &ch->stats;
+	const uint64_t all[] = {
+		s->completions, s->polls,    s->empty_polls,
+		s->arms,        s->events,   s->empty_events,
+		s->capacity,    s->reserved, atomic_load(&ch->failed),
 	};
-	stats_put(item->record, now, &w);
+
+	_Static_assert(sizeof(all) / 8 == N_FIELDS(fields), "a field for each");
+	memcpy(values, all, sizeof(all));
 }
+
+/* What tells of a failure polls: a turn is all that it needs. */
+static const struct weir_object_ops object_ops = {
+	.size = sizeof(object_ops),
+	.name = "weir_channel",
+	.section = "channel",
+	.fields = fields,
+	.n_fields = N_FIELDS(fields),
+	.publish = publish,
+};
 
 int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
 			struct ibv_context *ctx,
@@ -433,13 +427,16 @@ int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
 	ch = mem_calloc(1, sizeof(*ch));
 	if (!ch)
 		return why(-ENOMEM, "weir_channel_create: no memory");
-	err = open_all(ch, r, ctx, &opts);
+	err = weir_object_create(&ch->obj, r, &object_ops,
+				 ibv_get_device_name(ctx->device), ch);
+	if (err)
+		why_call(err, "weir_object_create", "weir_channel_create");
+	else
+		err = open_all(ch, r, ctx, &opts);
 	if (err) {
 		undo(ch);
 		return err;
 	}
-	stats_item_add(r, &ch->item, &stats_kind, publish, 0,
-		       ibv_get_device_name(ctx->device));
 	channel_list_add(ch);
 	*ret = ch;
 	return 0;
@@ -486,7 +483,7 @@ static int use_capacity(struct weir_channel *ch, uint32_t capacity)
 
 static bool resize(struct weir_channel *ch, uint32_t capacity)
 {
-	return !fault("ibv_resize_cq") && !ibv_resize_cq(ch->cq, (int)capacity);
+	return !weir_fault("ibv_resize_cq") && !ibv_resize_cq(ch->cq, (int)capacity);
 }
 
 /* Grow to @need or, if possible, to twice the present size.  Grow the array
@@ -578,10 +575,9 @@ int weir_channel_destroy(struct weir_channel *ch)
 	if (err)
 		return err;
 	comp = ch->comp;
-	stats_item_del(&ch->item);
 	ch->closed = true;
 	weir_poll_hook_destroy(ch->hook);
-	deferred_finish(&ch->deferred);
+	weir_object_destroy(ch->obj);
 	ibv_destroy_comp_channel(comp);
 	channel_put(ch);
 	return 0;

@@ -11,7 +11,6 @@
 #include <weir/rdma/cm.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/why.h"
 #include "rdma/conn-internal.h"
 
@@ -93,7 +92,7 @@ int cm_dispatcher_id(struct cm_dispatcher *dispatcher, struct rdma_cm_id **ret,
 		     struct conn_user *user)
 {
 	errno = 0;
-	if (fault("rdma_create_id"))
+	if (weir_fault("rdma_create_id"))
 		return -ENOMEM;
 	if (rdma_create_id(weir_cm_events(dispatcher->cm), ret, user,
 			   RDMA_PS_TCP))

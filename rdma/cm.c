@@ -10,7 +10,6 @@
 #include <rdma/rdma_cma.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
 #include "rdma/verbs-fd.h"
@@ -50,12 +49,11 @@ static bool deliver_one(struct weir_cm *cm)
 	return !cm->vfd.closed;
 }
 
-static void ready(struct verbs_fd *vfd, int err)
+static void ready(struct verbs_fd *vfd)
 {
 	struct weir_cm *cm = weir_container_of(vfd, struct weir_cm, vfd);
 	int i;
 
-	(void)err;
 	for (i = 0; i < BATCH && deliver_one(cm); i++)
 		;
 }
@@ -69,7 +67,7 @@ static int open_events(struct weir_cm *cm)
 {
 	int err;
 
-	errno = fault("rdma_create_event_channel") ? EMFILE : 0;
+	errno = weir_fault("rdma_create_event_channel") ? EMFILE : 0;
 	if (!errno)
 		cm->events = rdma_create_event_channel();
 	if (cm->events)
@@ -98,8 +96,7 @@ int weir_cm_create(struct weir_cm **ret, struct weir_reactor *r,
 	cm->vfd.release = release;
 	err = open_events(cm);
 	if (!err)
-		err = verbs_fd_init(&cm->vfd, r, "weir_conn", cm->events->fd,
-				    WEIR_READABLE);
+		err = verbs_fd_init(&cm->vfd, r, "weir_cm", cm->events->fd);
 	if (!err) {
 		*ret = cm;
 		return 0;
@@ -121,7 +118,7 @@ void weir_cm_destroy(struct weir_cm *cm)
 
 	if (!cm)
 		return;
-	reactor_check_thread(cm->vfd.source.reactor);
+	reactor_check_thread(cm->vfd.reactor);
 	events = cm->events;
 	verbs_fd_close(&cm->vfd);
 	rdma_destroy_event_channel(events);

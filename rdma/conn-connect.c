@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/why.h"
 #include "rdma/engine.h"
 
@@ -14,7 +13,7 @@
 
 /* Call rdma_x(), with a fault point; returns 0 or an errno. */
 #define TRY(call, args) \
-	(errno = 0, fault(#call) ? -ENOMEM : call args ? conn_error() : 0)
+	(errno = 0, weir_fault(#call) ? -ENOMEM : call args ? conn_error() : 0)
 
 static int begin(struct weir_conn *c)
 {
@@ -119,7 +118,7 @@ static void conn_answered(struct weir_conn *c, const struct rdma_cm_event *ev)
  */
 static uint64_t jittered(const struct weir_conn *c)
 {
-	uint64_t mixed = reactor_now(c->r) + ((uint64_t)c->serial << 40);
+	uint64_t mixed = weir_reactor_now(c->r) + ((uint64_t)c->serial << 40);
 
 	mixed = (mixed ^ mixed >> 31) * 0x9e3779b97f4a7c15;
 	mixed ^= mixed >> 29;
@@ -134,7 +133,7 @@ static bool wait_for_next(struct weir_conn *c)
 {
 	struct weir_reactor *r = c->r;
 
-	if (!c->tries || r->attention & ATTENTION_STOPPING) {
+	if (!c->tries || weir_reactor_state(r) != WEIR_REACTOR_RUNNING) {
 		c->state = WEIR_CONN_ENDED;
 		return false;
 	}
@@ -142,8 +141,7 @@ static bool wait_for_next(struct weir_conn *c)
 	c->tries--;
 	c->state = WEIR_CONN_CONNECTING;
 	c->step = CONN_BACKOFF;
-	wheel_rearm(&r->wheel, &c->timer, reactor_now(r) + jittered(c));
-	reactor_touch(r);
+	weir_timer_start(c->timer, weir_reactor_now(r) + jittered(c), 0);
 	c->backoff_ns *= 2;
 	if (c->backoff_ns > c->opts.most_ns)
 		c->backoff_ns = c->opts.most_ns;
@@ -188,7 +186,7 @@ void conn_done(struct weir_conn *c, int err, int code)
 		c->n_connects++;
 		conn_watch_begin(c);
 		if (c->held)
-			deferred_send(&c->deferred);
+			weir_object_notify(c->obj);
 	}
 	if (op) {
 		if (err)
@@ -313,7 +311,7 @@ static int answer(struct weir_conn *c, const void *data, size_t len)
 		.qp_num = c->qp->qp_num,
 	};
 
-	errno = fault("rdma_accept") ? ENOMEM : 0;
+	errno = weir_fault("rdma_accept") ? ENOMEM : 0;
 	return answered(errno ? -1 : rdma_accept(c->id, &param),
 			"weir_conn_accept");
 }
@@ -382,7 +380,7 @@ int weir_conn_reject(struct weir_conn *c, const void *data, size_t len)
 
 	if (err)
 		return err;
-	errno = fault("rdma_reject") ? ENOMEM : 0;
+	errno = weir_fault("rdma_reject") ? ENOMEM : 0;
 	err = answered(errno ? -1 : rdma_reject(c->id, data, (uint8_t)len),
 		       "weir_conn_reject");
 	if (err && err != -ECONNRESET)
@@ -570,10 +568,9 @@ static int trouble_of(struct weir_conn *c, unsigned int news)
  * The first data prove that the answer has arrived, even if the peer's last
  * message has not.  Messages that came before an end are delivered before it.
  */
-void conn_run(struct deferred *deferred)
+void conn_run(void *conn)
 {
-	struct weir_conn *c =
-		weir_container_of(deferred, struct weir_conn, deferred);
+	struct weir_conn *c = conn;
 	unsigned int news = c->news;
 	int err;
 
@@ -592,10 +589,11 @@ void conn_run(struct deferred *deferred)
 		conn_done(c, err, 0);
 }
 
-void conn_timer(struct weir_timer_node *node)
+void conn_timer(struct weir_timer *timer, uint64_t n, void *conn)
 {
-	struct weir_conn *c = weir_container_of(node, struct weir_conn, timer);
+	struct weir_conn *c = conn;
 
+	(void)timer, (void)n;
 	if (c->state == WEIR_CONN_CLOSING) {
 		c->quiet = true;
 		conn_settle(c);
@@ -636,8 +634,7 @@ static void linger(struct weir_conn *c)
 	if (failed)
 		return;
 	c->quiet = false;
-	wheel_rearm(&c->r->wheel, &c->timer,
-		    reactor_now(c->r) + CONN_LINGER_NS);
+	weir_timer_start(c->timer, weir_reactor_now(c->r) + CONN_LINGER_NS, 0);
 }
 
 int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op)

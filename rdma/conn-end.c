@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/why.h"
 #include "rdma/engine.h"
 #include "rdma/srq-internal.h"
@@ -36,20 +35,20 @@ static void arm(struct weir_conn *c)
 {
 	uint64_t period = c->beat ? c->opts.keepalive_ns : c->opts.stall_ns;
 	uint64_t share = period / SHARES;
-	uint64_t at = reactor_now(c->r) + period;
+	uint64_t at = weir_reactor_now(c->r) + period;
 
 	c->watched = true;
-	wheel_rearm(&c->r->wheel, &c->timer,
-		    at < period ? WEIR_FOREVER : at + share - 1 -
-						 (at + share - 1) % share);
-	reactor_touch(c->r);
+	weir_timer_start(c->timer,
+			 at < period ? WEIR_FOREVER :
+				       at + share - 1 - (at + share - 1) % share,
+			 0);
 }
 
 void conn_watch_begin(struct weir_conn *c)
 {
 	reactor_check_thread(c->r);
 	c->seen = c->queue->head;
-	c->moved_ns = reactor_now(c->r);
+	c->moved_ns = weir_reactor_now(c->r);
 	c->busy = false;
 	if (c->beat)
 		arm(c);
@@ -62,7 +61,7 @@ void conn_watch_posted(struct weir_conn *c)
 	    c->state != WEIR_CONN_ESTABLISHED)
 		return;
 	c->seen = c->queue->head;
-	c->moved_ns = reactor_now(c->r);
+	c->moved_ns = weir_reactor_now(c->r);
 	c->busy = true;
 	arm(c);
 }
@@ -90,7 +89,7 @@ void conn_watch_probe(struct weir_conn *c)
 		return;
 	beat->wr.fn = on_beat;
 	wr.wr_id = (uintptr_t)&beat->wr;
-	err = fault("ibv_post_send") ? ENOMEM :
+	err = weir_fault("ibv_post_send") ? ENOMEM :
 	      ibv_post_send(c->qp, &wr, &bad);
 	if (err)
 		conn_fail(c, -err);
@@ -100,7 +99,7 @@ void conn_watch_probe(struct weir_conn *c)
 
 void conn_watch_run(struct weir_conn *c)
 {
-	uint64_t now = reactor_now(c->r);
+	uint64_t now = weir_reactor_now(c->r);
 	bool busy = has_work(c), idle = !busy && c->seen == c->queue->head;
 
 	reactor_check_thread(c->r);
@@ -142,7 +141,7 @@ void conn_beat_free(struct conn_beat *beat, struct weir_channel *ch,
 void conn_teardown(struct weir_conn *c)
 {
 	reactor_check_thread(c->r);
-	wheel_del(&c->r->wheel, &c->timer);
+	weir_timer_stop(c->timer);
 	c->watched = false;
 	if (c->qp)
 		conn_qp_free(c);
@@ -161,7 +160,7 @@ void conn_tell(struct weir_conn *c, int why_told)
 void conn_close(struct weir_conn *c, int why_closed)
 {
 	reactor_check_thread(c->r);
-	wheel_del(&c->r->wheel, &c->timer);
+	weir_timer_stop(c->timer);
 	c->watched = false;
 	c->state = WEIR_CONN_CLOSING;
 	c->why = why_closed;
@@ -176,7 +175,7 @@ void conn_end(struct weir_conn *c)
 {
 	reactor_check_thread(c->r);
 	if (!--c->posted && c->state == WEIR_CONN_CLOSING)
-		deferred_send(&c->deferred);
+		weir_object_notify(c->obj);
 }
 
 void conn_op_leaves(struct weir_op *op)
@@ -185,7 +184,7 @@ void conn_op_leaves(struct weir_op *op)
 
 	c->due = NULL;
 	if (c->state == WEIR_CONN_CLOSING || c->held)
-		deferred_send(&c->deferred);
+		weir_object_notify(c->obj);
 }
 
 void conn_fail(struct weir_conn *c, int err)
@@ -194,13 +193,13 @@ void conn_fail(struct weir_conn *c, int err)
 	if (c->state != WEIR_CONN_ESTABLISHED)
 		return;
 	conn_close(c, err);
-	deferred_send(&c->deferred);
+	weir_object_notify(c->obj);
 }
 
 /* The reactor stops: operations are cancelled, this is none. */
-void conn_stop(struct reactor_obj *obj)
+void conn_stop(void *conn)
 {
-	struct weir_conn *c = weir_container_of(obj, struct weir_conn, obj);
+	struct weir_conn *c = conn;
 
 	if (!conn_is_reconnecting(c))
 		return;

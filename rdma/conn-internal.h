@@ -26,11 +26,10 @@
 #include <rdma/rdma_cma.h>
 
 #include <weir/message.h>
+#include <weir/timer.h>
 
 #include "rdma/channel-internal.h"
-#include "reactor/group/deferred.h"
 #include "reactor/op-inline.h"
-#include "reactor/stats/page.h"
 
 #define CONN_LINGER_NS (5 * WEIR_SEC)	/* Wait for DISCONNECTED. */
 #define CONN_DATA_MAX 256
@@ -113,8 +112,7 @@ struct conn_beat {
 };
 
 struct weir_conn {
-	struct stats_item item;
-	struct reactor_obj obj;
+	struct weir_object *obj;
 	struct conn_user user;
 	struct weir_reactor *r;
 	struct cm_dispatcher *dispatcher;
@@ -150,9 +148,8 @@ struct weir_conn {
 	uint32_t reads_out, reads_in;
 	uint32_t max_sge, max_inline, max_message;
 
-	struct deferred deferred;
-	unsigned int news;		/* For the deferred call. */
-	struct weir_timer_node timer;	/* CONNECTING: backoff.  ESTABLISHED:
+	unsigned int news;		/* For conn_run(). */
+	struct weir_timer *timer;	/* CONNECTING: backoff.  ESTABLISHED:
 					 * watch.  CLOSING: linger. */
 	bool watched;			/* The timer is armed as watch. */
 	/* When the watch last ran: */
@@ -184,7 +181,7 @@ struct weir_conn {
 };
 
 struct weir_listener {
-	struct reactor_obj obj;
+	struct weir_object *obj;
 	struct conn_user user;
 	struct weir_reactor *r;
 	struct cm_dispatcher *dispatcher;
@@ -276,9 +273,9 @@ void conn_watch_run(struct weir_conn *c);
 void conn_teardown(struct weir_conn *c);	/* No id, no QP. */
 void conn_close(struct weir_conn *c, int why);	/* -> CLOSING */
 void conn_settle(struct weir_conn *c);		/* May free @c. */
-void conn_timer(struct weir_timer_node *node);
-void conn_stop(struct reactor_obj *obj);
-void conn_run(struct deferred *deferred);
+void conn_timer(struct weir_timer *timer, uint64_t n, void *conn);
+void conn_stop(void *conn);
+void conn_run(void *conn);			/* It was notified. */
 void conn_tell(struct weir_conn *c, int why);	/* May free @c. */
 
 /* conn-end.c: the connection is ESTABLISHED; it has posted work; its timer. */
@@ -326,8 +323,8 @@ bool conn_tell_message(struct weir_conn *c);
 /* Those that wait get no callback. */
 void conn_drop_messages(struct weir_conn *c);
 
-/* Whether the messages that came before the close are delivered; if not, the
- * deferred call will run again. */
+/* Whether the messages that came before the close are delivered; if not,
+ * conn_run() will run again. */
 bool conn_has_delivered(struct weir_conn *c);
 
 /* cm-dispatcher.c */

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "rdma/srq-internal.h"
@@ -143,11 +142,11 @@ static int bind_and_listen(struct weir_listener *l, const struct sockaddr *addr)
 	memset(&copy, 0, sizeof(copy));
 	memcpy(&copy, addr, conn_address_len(addr, sizeof(copy)));
 	errno = 0;
-	if (fault("rdma_bind_addr"))
+	if (weir_fault("rdma_bind_addr"))
 		return -EADDRINUSE;
 	if (rdma_bind_addr(l->id, (struct sockaddr *)&copy))
 		return conn_error();
-	if (fault("rdma_listen"))
+	if (weir_fault("rdma_listen"))
 		return -EADDRINUSE;
 	if (rdma_listen(l->id, (int)l->backlog))
 		return conn_error();
@@ -170,10 +169,15 @@ static int open_listener(struct weir_listener *l, const struct sockaddr *addr)
 /* If this fails it has undone all that it did. */
 static int attach(struct weir_listener *l, const struct sockaddr *addr)
 {
-	int err = reactor_attach(l->r, &l->obj, "weir_listener");
+	static const struct weir_object_ops ops = {
+		.size = sizeof(ops),
+		.name = "weir_listener",
+	};
+	int err = weir_object_create(&l->obj, l->r, &ops, "", l);
 
 	if (err)
-		return err;
+		return why_call(err, "weir_object_create",
+				"weir_listener_create");
 	err = cm_dispatcher_get(&l->dispatcher, l->r);
 	if (!err) {
 		err = open_listener(l, addr);
@@ -181,7 +185,7 @@ static int attach(struct weir_listener *l, const struct sockaddr *addr)
 			cm_dispatcher_put(l->dispatcher);
 	}
 	if (err)
-		reactor_detach(&l->obj);
+		weir_object_destroy(l->obj);
 	return err;
 }
 
@@ -275,7 +279,7 @@ int weir_listener_destroy(struct weir_listener *l)
 	cm_dispatcher_put(l->dispatcher);
 	if (l->opts.srq)
 		l->opts.srq->n_users--;
-	reactor_detach(&l->obj);
+	weir_object_destroy(l->obj);
 	free(l);
 	return 0;
 }

@@ -11,7 +11,6 @@
 #include <weir/rdma/verbs-event.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/why.h"
 #include "rdma/device.h"
 #include "rdma/srq-internal.h"
@@ -74,7 +73,7 @@ static void on_async(struct weir_verbs_event *source,
 		if (!all && ev->element.qp != c->qp)
 			continue;
 		c->news |= news;
-		deferred_send(&c->deferred);
+		weir_object_notify(c->obj);
 	}
 }
 
@@ -89,7 +88,7 @@ static int open_device(struct conn_device *d, const char *name)
 	d->ctx = v->ctx;
 	d->pd = v->pd;
 	snprintf(d->name, sizeof(d->name), "%s", name);
-	err = fault("ibv_query_device") ? EIO :
+	err = weir_fault("ibv_query_device") ? EIO :
 	      ibv_query_device(d->ctx, &d->attr);
 	if (!err)
 		return 0;
@@ -366,7 +365,7 @@ static struct ibv_qp *try_qp(struct weir_conn *c, uint32_t max_inline)
 	init.cap.max_send_sge = max_sge;
 	init.cap.max_recv_sge = init.cap.max_recv_wr ? 1 : 0;
 	init.cap.max_inline_data = max_inline;
-	errno = fault("ibv_create_qp") ? ENOMEM : 0;
+	errno = weir_fault("ibv_create_qp") ? ENOMEM : 0;
 	qp = errno ? NULL : ibv_create_qp(c->device_ref->device->pd, &init);
 	if (!qp)
 		return NULL;
@@ -434,7 +433,7 @@ static int move(struct weir_conn *c, enum ibv_qp_state state)
 	int mask = 0, err;
 
 	errno = 0;
-	if (fault("rdma_init_qp_attr"))
+	if (weir_fault("rdma_init_qp_attr"))
 		return -ENOMEM;
 	if (rdma_init_qp_attr(c->id, &attr, &mask)) {
 		err = conn_error();
@@ -442,7 +441,7 @@ static int move(struct weir_conn *c, enum ibv_qp_state state)
 			   "weir_conn: the peer has given up");
 	}
 	adjust(c, &attr);
-	err = fault("ibv_modify_qp") ? ENOMEM :
+	err = weir_fault("ibv_modify_qp") ? ENOMEM :
 	      ibv_modify_qp(c->qp, &attr, mask);
 	return !err ? 0 :
 		      why(-err,
@@ -470,7 +469,7 @@ static int check_transport(const struct weir_conn *c)
 static int ask_port(struct weir_conn *c)
 {
 	struct ibv_port_attr attr;
-	int err = fault("ibv_query_port") ?
+	int err = weir_fault("ibv_query_port") ?
 			  EIO :
 			  ibv_query_port(c->device_ref->device->ctx,
 					 c->id->port_num, &attr);

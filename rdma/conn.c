@@ -83,36 +83,47 @@ int conn_opts_load(struct weir_conn_opts *opts,
 	return 0;
 }
 
-struct conn_counters {
-	uint64_t state, qp_num, sends, recvs, posted, connects, attempts;
+static const struct weir_object_field fields[] = {
+	FIELD_NOW("state",
+		  "1: idle, 5: established, 7: ended; see <weir/conn.h>"),
+	FIELD_NOW("qp_num", "Number of its queue pair; 0: there is none"),
+	FIELD_NOW("sends", "Sends that can be in flight"),
+	FIELD_NOW("recvs", "Receives that can be in flight"),
+	FIELD_NOW("posted", "Pieces of work in flight"),
+	FIELD_COUNT("connects", "Times that it was established"),
+	FIELD_COUNT("attempts", "Times that it was tried"),
 };
 
-static const struct stats_field stats_fields[] = {
-	STATS_NOW("state", "1: idle, 5: established, 7: ended; see <weir/conn.h>"),
-	STATS_NOW("qp_num", "Number of its queue pair; 0: there is none"),
-	STATS_NOW("sends", "Sends that can be in flight"),
-	STATS_NOW("recvs", "Receives that can be in flight"),
-	STATS_NOW("posted", "Pieces of work in flight"),
-	STATS_COUNT("connects", "Times that it was established"),
-	STATS_COUNT("attempts", "Times that it was tried"),
-};
-STATS_FITS(stats_fields, struct conn_counters, state);
-
-static const struct stats_kind stats_kind =
-	STATS_KIND("connection", stats_fields);
-
-static void publish(struct stats_item *item, uint64_t now)
+static void publish(void *arg, uint64_t *values)
 {
-	const struct weir_conn *c = weir_container_of(item, struct weir_conn,
-						      item);
-	struct conn_counters w = {
+	const struct weir_conn *c = arg;
+	const uint64_t all[] = {
 		c->state,      c->qp ? c->qp->qp_num : 0,
 		c->opts.sends, c->opts.srq ? 0 : c->opts.recvs,
 		c->posted,     c->n_connects,
 		c->n_attempts,
 	};
 
-	stats_put(item->record, now, &w);
+	_Static_assert(sizeof(all) / 8 == N_FIELDS(fields), "a field for each");
+	memcpy(values, all, sizeof(all));
+}
+
+static const struct weir_object_ops object_ops = {
+	.size = sizeof(object_ops),
+	.name = "weir_conn",
+	.notified = conn_run,
+	.stop = conn_stop,
+	.section = "connection",
+	.fields = fields,
+	.n_fields = N_FIELDS(fields),
+	.publish = publish,
+};
+
+static void conn_free(struct weir_conn *c)
+{
+	weir_timer_destroy(c->timer);
+	weir_object_destroy(c->obj);
+	free(c);
 }
 
 int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
@@ -129,25 +140,21 @@ int conn_alloc(struct weir_conn **ret, struct weir_reactor *r,
 	c->given = channel;
 	c->state = WEIR_CONN_IDLE;
 	c->user.event = conn_event;
-	c->timer.fire = conn_timer;
 	c->held_last = &c->held;
-	c->obj.stop = conn_stop;
-	deferred_init(&c->deferred, r, conn_run);
-	err = reactor_attach(r, &c->obj, "weir_conn");
+	err = weir_object_create(&c->obj, r, &object_ops, "", c);
+	if (err)
+		why_call(err, "weir_object_create", call);
+	if (!err)
+		err = weir_timer_create(&c->timer, r, conn_timer, c);
+	if (!err)
+		err = cm_dispatcher_get(&c->dispatcher, r);
 	if (err) {
-		free(c);
-		return err;
-	}
-	err = cm_dispatcher_get(&c->dispatcher, r);
-	if (err) {
-		reactor_detach(&c->obj);
-		free(c);
+		conn_free(c);
 		return err;
 	}
 	c->serial = c->dispatcher->serial++;
 	if (opts->srq)
 		opts->srq->n_users++;
-	stats_item_add(r, &c->item, &stats_kind, publish, 0, "");
 	*ret = c;
 	return 0;
 }
@@ -182,11 +189,8 @@ int weir_conn_destroy(struct weir_conn *c)
 		c->opts.srq->n_users--;
 	c->state = WEIR_CONN_ENDED;
 	c->end_fn = NULL;
-	deferred_finish(&c->deferred);
 	cm_dispatcher_put(c->dispatcher);
-	stats_item_del(&c->item);
-	reactor_detach(&c->obj);
-	free(c);
+	conn_free(c);
 	return 0;
 }
 

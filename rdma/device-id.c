@@ -16,7 +16,6 @@
 
 #include <weir/rdma/device.h>
 
-#include "base/fault.h"
 #include "base/why.h"
 #include "rdma/device.h"
 
@@ -38,7 +37,7 @@ static int device_sysfs_read(const struct weir_devinfo *info, const char *file,
 	bool ok;
 	FILE *f;
 
-	if (fault("fopen"))
+	if (weir_fault("fopen"))
 		return -EMFILE;
 	snprintf(path, sizeof(path), "%s/%s", info->sysfs, file);
 	f = fopen(path, "re");
@@ -97,7 +96,7 @@ int device_rdma_rest(struct device_list *list, const char *reason)
 	int err = 0;
 
 	snprintf(path, sizeof(path), "%.40s/class/infiniband", device_sysfs);
-	if (!fault("opendir"))
+	if (!weir_fault("opendir"))
 		dir = opendir(path);
 	if (!dir)	/* This system has none. */
 		return 0;
@@ -188,7 +187,7 @@ static int pci_find(const struct weir_devinfo *info, const char *call,
 	if (err)
 		return err;
 	snprintf(path, sizeof(path), "%s/device", info->sysfs);
-	n = fault("readlink") ? -1 : readlink(path, link, sizeof(link) - 1);
+	n = weir_fault("readlink") ? -1 : readlink(path, link, sizeof(link) - 1);
 	link[n > 0 ? n : 0] = 0;
 	name = strrchr(link, '/');
 	if (!pci_parse(name ? name + 1 : link, ret))
@@ -235,7 +234,7 @@ static bool only_entry(const struct weir_devinfo *info, const char *dirname,
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "%s/%s", info->sysfs, dirname);
-	dir = fault("opendir") ? NULL : opendir(path);
+	dir = weir_fault("opendir") ? NULL : opendir(path);
 	if (!dir)
 		return false;
 	while (!found && (e = readdir(dir)))
@@ -344,7 +343,7 @@ static int address_find(const struct weir_devinfo *info, const char *call,
 
 	if (err)
 		return err;
-	if (fault("getifaddrs") || getifaddrs(&all))
+	if (weir_fault("getifaddrs") || getifaddrs(&all))
 		return system_said(call, info, "no addresses", -ENOMEM);
 	for (a = all; a; a = a->ifa_next)
 		if (!strcmp(a->ifa_name, iface) && a->ifa_addr &&

@@ -17,7 +17,6 @@
 #include <weir/mmap.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/why.h"
 #include "mem/dm-internal.h"
 #include "rdma/device.h"
@@ -88,7 +87,7 @@ static int error(void)
 static bool fails(const char *name, int err)
 {
 	errno = 0;
-	if (!fault(name))
+	if (!weir_fault(name))
 		return false;
 	errno = err;
 	return true;
@@ -107,7 +106,7 @@ static struct ibv_pd *alloc_pd(struct ibv_context *ctx)
 static struct ibv_device **get_list(int *n)
 {
 	*n = 0;
-	return fault("ibv_get_device_list") ? NULL : ibv_get_device_list(n);
+	return weir_fault("ibv_get_device_list") ? NULL : ibv_get_device_list(n);
 }
 
 /* Whether a call failed because there is no such thing. */
@@ -219,7 +218,7 @@ static int add(struct device_list *list, struct ibv_device *ibdev)
 		return 0;
 	}
 	memset(&attr, 0, sizeof(attr));
-	err = fault("ibv_query_device") ? EIO :
+	err = weir_fault("ibv_query_device") ? EIO :
 	      ibv_query_device_ex(ctx, NULL, &attr);
 	if (err)
 		say_unusable(info, "it does not tell what it can do", err,
@@ -392,7 +391,7 @@ static int register_mr(struct weir_device *dev,
 
 static int deregister_mr(struct weir_device *dev, const struct device_mr *mr)
 {
-	int err = fault("ibv_dereg_mr") ? EBUSY : ibv_dereg_mr(mr->priv);
+	int err = weir_fault("ibv_dereg_mr") ? EBUSY : ibv_dereg_mr(mr->priv);
 
 	return !err ? 0 : why(-err, "%s keeps its registration: %s",
 			      device_name(dev), strerror(err));

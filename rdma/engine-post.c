@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
-#include "base/fault.h"
 #include "base/mutation.h"
 #include "rdma/engine.h"
 
@@ -267,47 +266,6 @@ void verbs_on_wr(struct weir_wr *wr, const struct ibv_wc *wc)
 	verbs_post(q);
 }
 
-static void arm_grace(struct verbs_queue *q)
-{
-	struct weir_conn *c = q->conn;
-
-	debug_check(q->head < q->tail);
-	q->cut_head = q->head;
-	wheel_rearm(&c->r->wheel, &q->grace,
-		    reactor_now(c->r) + c->opts.grace_ns);
-	reactor_touch(c->r);
-}
-
-/* The connection fails only if no work at all has ended meanwhile: much may be
- * posted before the cancelled work, and be on its way. */
-static void on_grace(struct weir_timer_node *node)
-{
-	struct verbs_queue *q = weir_container_of(node, struct verbs_queue,
-						  grace);
-
-	if (q->head >= q->cut)
-		q->cut = 0;
-	else if (q->head == q->cut_head)
-		conn_fail(q->conn, -ETIMEDOUT);
-	else
-		arm_grace(q);
-}
-
-void verbs_overdue(struct verbs_queue *q, uint64_t tail)
-{
-	struct weir_conn *c = q->conn;
-	bool armed = q->cut > q->head;
-
-	if (c->opts.grace_ns == WEIR_FOREVER ||
-	    c->state != WEIR_CONN_ESTABLISHED)
-		return;
-	if (tail > q->cut)
-		q->cut = tail;
-	q->grace.fire = on_grace;
-	if (!armed)
-		arm_grace(q);
-}
-
 static void marker_done(struct verbs_request *request, int err, int32_t code)
 {
 	(void)request, (void)err, (void)code;
@@ -341,7 +299,7 @@ static bool post_marker(struct verbs_queue *q)
 		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
-	if (fault("ibv_post_send") || ibv_post_send(q->conn->qp, &w->send, &bad))
+	if (weir_fault("ibv_post_send") || ibv_post_send(q->conn->qp, &w->send, &bad))
 		return false;
 	q->marker.done = marker_done;
 	q->conn->posted++;
@@ -412,7 +370,7 @@ void verbs_post(struct verbs_queue *q)
 		return;
 	first = link_all(q);
 	bad = first;
-	err = fault("ibv_post_send") ? ENOMEM :
+	err = weir_fault("ibv_post_send") ? ENOMEM :
 	      ibv_post_send(q->conn->qp, first, &bad);
 	if (likely(!err)) {
 		q->posted = tail;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/why.h"
 #include "dma/route.h"
 #include "mem/buf-internal.h"
@@ -53,7 +52,7 @@ static int staging_get(struct verbs_queue *q, struct weir_dma *dma)
 	s = mem_calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	errno = fault("ibv_reg_mr") ? ENOMEM : 0;
+	errno = weir_fault("ibv_reg_mr") ? ENOMEM : 0;
 	s->mr = errno ? NULL :
 			ibv_reg_mr(device_ref->device->pd, dma->staging, len,
 				   IBV_ACCESS_LOCAL_WRITE);
@@ -236,7 +235,7 @@ static int verbs_words_get(struct verbs_queue *q)
 	q->words = mem_calloc(q->size, sizeof(q->words[0]));
 	if (!q->words)
 		return -ENOMEM;
-	errno = fault("ibv_reg_mr") ? ENOMEM : 0;
+	errno = weir_fault("ibv_reg_mr") ? ENOMEM : 0;
 	if (!errno)
 		q->words_mr =
 			ibv_reg_mr(q->conn->device_ref->device->pd, q->words,
@@ -515,6 +514,45 @@ static size_t stride_of(uint32_t max_sge)
 	return sizeof(struct verbs_wr) + max_sge * sizeof(struct ibv_sge);
 }
 
+static void arm_grace(struct verbs_queue *q)
+{
+	struct weir_conn *c = q->conn;
+
+	debug_check(q->head < q->tail);
+	q->cut_head = q->head;
+	weir_timer_start(q->grace, weir_reactor_now(c->r) + c->opts.grace_ns,
+			 0);
+}
+
+/* The connection fails only if no work at all has ended meanwhile: much may be
+ * posted before the cancelled work, and be on its way. */
+static void on_grace(struct weir_timer *timer, uint64_t n, void *queue)
+{
+	struct verbs_queue *q = queue;
+
+	(void)timer, (void)n;
+	if (q->head >= q->cut)
+		q->cut = 0;
+	else if (q->head == q->cut_head)
+		conn_fail(q->conn, -ETIMEDOUT);
+	else
+		arm_grace(q);
+}
+
+void verbs_overdue(struct verbs_queue *q, uint64_t tail)
+{
+	struct weir_conn *c = q->conn;
+	bool armed = q->cut > q->head;
+
+	if (c->opts.grace_ns == WEIR_FOREVER ||
+	    c->state != WEIR_CONN_ESTABLISHED)
+		return;
+	if (tail > q->cut)
+		q->cut = tail;
+	if (!armed)
+		arm_grace(q);
+}
+
 int verbs_queue_create(struct weir_conn *c)
 {
 	struct verbs_queue *q = mem_calloc(1, sizeof(*q));
@@ -523,7 +561,10 @@ int verbs_queue_create(struct weir_conn *c)
 	reactor_check_thread(c->r);
 	if (q)
 		q->ring = mem_calloc(c->opts.sends, stride);
-	if (!q || !q->ring) {
+	if (!q || !q->ring ||
+	    weir_timer_create(&q->grace, c->r, on_grace, q)) {
+		if (q)
+			free(q->ring);
 		free(q);
 		return why(-ENOMEM, "weir_conn: no memory");
 	}
@@ -552,7 +593,7 @@ void verbs_queue_free(struct weir_conn *c)
 	if (!q)
 		return;
 	hang_off(q);
-	wheel_del(&c->r->wheel, &q->grace);
+	weir_timer_destroy(q->grace);
 	verbs_words_free(q);
 	free(q->ring);
 	free(q);

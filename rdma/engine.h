@@ -101,7 +101,7 @@ struct verbs_queue {
 	struct verbs_list held;		/* those that wait for that. */
 	struct verbs_request *requests, **requests_last;
 	struct verbs_request marker;	/* Empty; see post_marker(). */
-	struct weir_timer_node grace;	/* While cancelled work is posted. */
+	struct weir_timer *grace;	/* While cancelled work is posted. */
 	uint64_t cut;			/* All before this has to end. */
 	uint64_t cut_head;		/* .head when .grace was armed. */
 	struct op_queue sends;		/* Messages that wait. */

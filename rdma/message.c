@@ -78,7 +78,7 @@ static void tell(struct weir_conn *c, struct srq_slot *slot)
 static void send_news(struct weir_conn *c, unsigned int news)
 {
 	c->news |= news;
-	deferred_send(&c->deferred);
+	weir_object_notify(c->obj);
 }
 
 /* Its data prove that the peer has heard of an accept. */
@@ -122,7 +122,7 @@ bool conn_tell_message(struct weir_conn *c)
 	reactor_check_thread(c->r);
 	if (!c->held || !may_tell(c))
 		return false;
-	deferred_send(&c->deferred);
+	weir_object_notify(c->obj);
 	tell(c, take_held(c));
 	return true;
 }
@@ -147,7 +147,7 @@ bool conn_has_delivered(struct weir_conn *c)
 	if (!c->member || (!(c->held && may_tell(c)) &&
 			   srq_mark_passed(c->member->srq, &c->member->mark)))
 		return true;
-	deferred_send(&c->deferred);
+	weir_object_notify(c->obj);
 	return false;
 }
 
@@ -198,7 +198,7 @@ int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
 	c->message_fn = fn;
 	c->message_arg = arg;
 	if (c->held)
-		deferred_send(&c->deferred);
+		weir_object_notify(c->obj);
 	return 0;
 }
 

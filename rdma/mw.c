@@ -17,7 +17,6 @@
 #include <weir/rdma/mw.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/mmap-internal.h"
@@ -136,7 +135,7 @@ static int register_own(struct mmap_mw *w, const struct weir_mmap *mmap,
 static struct ibv_mw *alloc_mw(const struct weir_device *device)
 {
 	errno = 0;
-	if (fault("ibv_alloc_mw")) {
+	if (weir_fault("ibv_alloc_mw")) {
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -318,7 +317,7 @@ int mmap_mw_key(const struct mmap_mw *w, uint64_t *addr, uint32_t *rkey)
 
 static int free_mw(struct mmap_mw *w)
 {
-	int err = fault("ibv_dealloc_mw") ? EBUSY : ibv_dealloc_mw(w->mw);
+	int err = weir_fault("ibv_dealloc_mw") ? EBUSY : ibv_dealloc_mw(w->mw);
 
 	debug_check(mutex_is_held(&mw_lock) && w->mw);
 	if (err)
@@ -431,7 +430,7 @@ int mmap_mws_drop(struct mmap_device *md)
 #define CALL "weir_mw_create"
 
 struct weir_mw {
-	struct reactor_obj obj;
+	struct weir_object *obj;
 	struct weir_reactor *r;
 	struct weir_conn *conn; /* NULL: it is over. */
 	struct weir_mw *next, **pprev; /* Of the connection's. */
@@ -439,7 +438,7 @@ struct weir_mw {
 	struct verbs_request request;
 	struct weir_op *op; /* NULL also while its end revokes it. */
 	bool posted; /* .request is in flight, perhaps without an operation. */
-	struct weir_timer_node timer;
+	struct weir_timer *timer;
 	uint64_t end; /* 0: none. */
 	uint32_t state; /* WEIR_MW_ */
 	uint32_t qp_num;
@@ -468,7 +467,7 @@ static const struct weir_op_class revoke_class = {
 };
 
 static void windows_end(struct weir_conn *c);
-static void on_time(struct weir_timer_node *node);
+static void on_time(struct weir_timer *timer, uint64_t n, void *mw);
 
 static void mw_link_to(struct weir_mw *w, struct weir_conn *c)
 {
@@ -496,7 +495,7 @@ static void leave(struct weir_mw *w)
 static int be_over(struct weir_mw *w)
 {
 	w->state = WEIR_MW_OVER;
-	wheel_del(&w->r->wheel, &w->timer);
+	weir_timer_stop(w->timer);
 	leave(w);
 	return mmap_mw_drop(w->key);
 }
@@ -521,11 +520,10 @@ static void complete(struct weir_mw *w, int err, int32_t code)
 /* When it is open. */
 static void arm(struct weir_mw *w)
 {
-	wheel_del(&w->r->wheel, &w->timer);
+	weir_timer_stop(w->timer);
 	if (!w->end || w->state != WEIR_MW_OPEN)
 		return;
-	wheel_rearm(&w->r->wheel, &w->timer, w->end);
-	reactor_touch(w->r);
+	weir_timer_start(w->timer, w->end, 0);
 }
 
 static void on_bound(struct verbs_request *request, int err, int32_t code)
@@ -601,13 +599,24 @@ static int describe(struct weir_mw *w, struct weir_conn *c,
 	return n < 0 ? n : 0;
 }
 
+static const struct weir_object_ops object_ops = {
+	.size = sizeof(object_ops),
+	.name = "weir_mw",
+};
+
+static void mw_free(struct weir_mw *w)
+{
+	weir_timer_destroy(w->timer);
+	weir_object_destroy(w->obj);
+	free(w);
+}
+
 /* Undo a window of which nothing is posted. */
 static void undo(struct weir_mw *w)
 {
 	if (w->key)
 		mmap_mw_abandon(w->key);
-	reactor_detach(&w->obj);
-	free(w);
+	mw_free(w);
 }
 
 static int mw_make(struct weir_mw **ret, struct weir_conn *c,
@@ -626,14 +635,14 @@ static int mw_make(struct weir_mw **ret, struct weir_conn *c,
 	if (!w)
 		return why(-ENOMEM, CALL ": no memory");
 	w->r = c->r;
-	w->timer.fire = on_time;
-	err = reactor_attach(c->r, &w->obj, "weir_mw");
-	if (err) {
-		free(w);
-		return err;
-	}
-	err = mmap_mw_create(&w->key, mmap, c->device_ref->device->dev, &part,
-			     CALL);
+	err = weir_object_create(&w->obj, c->r, &object_ops, "", w);
+	if (err)
+		why_call(err, "weir_object_create", CALL);
+	if (!err)
+		err = weir_timer_create(&w->timer, c->r, on_time, w);
+	if (!err)
+		err = mmap_mw_create(&w->key, mmap, c->device_ref->device->dev,
+				     &part, CALL);
 	if (!err)
 		err = describe(w, c, mmap, opts);
 	if (err)
@@ -752,7 +761,7 @@ static int begin_revoke(struct weir_mw *w)
 	if (!prepare_revoke(w))
 		return be_over(w);
 	w->state = WEIR_MW_REVOKING;
-	wheel_del(&w->r->wheel, &w->timer);
+	weir_timer_stop(w->timer);
 	post(w, on_invalidated);
 	return 0;
 }
@@ -777,14 +786,15 @@ int weir_mw_revoke(struct weir_mw *w, struct weir_op *op)
 }
 
 /* What the device may keep opens nothing; the stop of the mmap frees it. */
-static void on_time(struct weir_timer_node *node)
+static void on_time(struct weir_timer *timer, uint64_t n, void *mw)
 {
-	(void)begin_revoke(weir_container_of(node, struct weir_mw, timer));
+	(void)timer, (void)n;
+	(void)begin_revoke(mw);
 }
 
 int weir_mw_renew(struct weir_mw *w, uint64_t duration_ns)
 {
-	uint64_t now = reactor_now_fresh(w->r);
+	uint64_t now = weir_reactor_now(w->r);
 	uint32_t state = state_of(w);
 
 	if (state != WEIR_MW_OPEN && state != WEIR_MW_BINDING)
@@ -806,9 +816,7 @@ int weir_mw_destroy(struct weir_mw *w)
 		err = mmap_mw_destroy(w->key);
 	if (err || !w)
 		return err;
-	wheel_del(&w->r->wheel, &w->timer);
 	leave(w);
-	reactor_detach(&w->obj);
-	free(w);
+	mw_free(w);
 	return 0;
 }

@@ -66,7 +66,7 @@ struct srq_member {
 	struct conn_beat *beat;		/* For keepalive, or NULL. */
 	bool orphans;			/* As the connection's. */
 	struct srq_mark mark;
-	struct weir_timer_node timer;
+	struct weir_timer *timer;
 	struct srq_member *next;	/* In the bucket, or of .leaving. */
 };
 
@@ -77,7 +77,7 @@ struct srq_wait {
 };
 
 struct weir_srq {
-	struct reactor_obj obj;
+	struct weir_object *obj;
 	struct weir_reactor *r;
 	struct weir_srq_opts opts;	/* With defaults filled in. */
 	uint32_t n_users;
@@ -95,13 +95,12 @@ struct weir_srq {
 	uint32_t n_posted, n_held;
 	bool limited;			/* The device watches .low. */
 	struct srq_wait *wait;
-	struct weir_timer_node again;	/* To wait for a buf. */
+	struct weir_timer *again;	/* To wait for a buf. */
 	uint64_t again_ns;		/* How long after the next failure. */
 
 	struct srq_member *members[SRQ_BUCKETS];	/* LIVE ones. */
 	struct srq_member *leaving;
 	uint32_t n_leaving;
-	struct deferred deferred;
 	struct weir_srq_stats stats;
 };
 

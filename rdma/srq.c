@@ -12,7 +12,6 @@
 #include <weir/pool.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/shared-pool-internal.h"
@@ -32,9 +31,10 @@
 
 static void on_buf(struct weir_op *op, int64_t res);
 
-static void on_again(struct weir_timer_node *node)
+static void on_again(struct weir_timer *timer, uint64_t n, void *srq)
 {
-	srq_fill(weir_container_of(node, struct weir_srq, again), true);
+	(void)timer, (void)n;
+	srq_fill(srq, true);
 }
 
 static void srq_slots_empty(struct weir_srq *srq);
@@ -46,7 +46,6 @@ static int srq_slots_create(struct weir_srq *srq)
 	if (!srq->slots || !srq->wait)
 		return why(-ENOMEM, "weir_srq_create: no memory");
 	srq->wait->srq = srq;
-	srq->again.fire = on_again;
 	srq->again_ns = AGAIN_NS;
 	weir_op_init(&srq->wait->op, on_buf);
 	srq_slots_empty(srq);
@@ -57,7 +56,7 @@ static void srq_slots_empty(struct weir_srq *srq)
 {
 	struct srq_slot *slot;
 
-	wheel_del(&srq->r->wheel, &srq->again);
+	weir_timer_stop(srq->again);
 	srq->free = NULL;
 	for (slot = srq->slots; slot < srq->slots + srq->opts.recvs; slot++) {
 		weir_buf_put(slot->buf);
@@ -131,8 +130,7 @@ static int load(struct weir_srq *srq, struct weir_buf *buf)
 
 static void try_later(struct weir_srq *srq, uint64_t ns)
 {
-	wheel_rearm(&srq->r->wheel, &srq->again, reactor_now(srq->r) + ns);
-	reactor_touch(srq->r);
+	weir_timer_start(srq->again, weir_reactor_now(srq->r) + ns, 0);
 }
 
 static void try_after_failure(struct weir_srq *srq)
@@ -146,7 +144,7 @@ static void try_after_failure(struct weir_srq *srq)
 static int post(struct weir_srq *srq, struct ibv_recv_wr *first)
 {
 	struct ibv_recv_wr *bad = first, *next;
-	int err = fault("ibv_post_srq_recv") ? ENOMEM :
+	int err = weir_fault("ibv_post_srq_recv") ? ENOMEM :
 		  ibv_post_srq_recv(srq->srq, first, &bad);
 
 	srq->stats.batches++;
@@ -268,7 +266,7 @@ static void on_failed(struct weir_channel *channel, int err, void *arg)
 	for (i = 0; i < SRQ_BUCKETS; i++)
 		for (m = srq->members[i]; m; m = m->next)
 			conn_fail(m->conn, err);
-	deferred_send(&srq->deferred);
+	weir_object_notify(srq->obj);
 }
 
 static int make_channel(struct weir_srq *srq)
@@ -332,7 +330,7 @@ static int make_queue(struct weir_srq *srq)
 	int err;
 
 	debug_check(!srq->srq);
-	errno = fault("ibv_create_srq") ? ENOMEM : 0;
+	errno = weir_fault("ibv_create_srq") ? ENOMEM : 0;
 	srq->srq = errno ? NULL :
 			   ibv_create_srq(srq->device_ref->device->pd, &init);
 	if (srq->srq)
@@ -488,9 +486,10 @@ struct weir_conn *srq_find(const struct weir_srq *srq, uint32_t qp_num)
 	return m ? m->conn : NULL;
 }
 
-static void on_time(struct weir_timer_node *node)
+static void on_time(struct weir_timer *timer, uint64_t n, void *member)
 {
-	srq_last(weir_container_of(node, struct srq_member, timer));
+	(void)timer, (void)n;
+	srq_last(member);
 }
 
 /* Before the QP is there, for its end needs no memory. */
@@ -500,11 +499,12 @@ int srq_join(struct weir_conn *c)
 
 	debug_check(!c->member);
 	reactor_check_thread(c->r);
-	if (!m)
+	if (!m || weir_timer_create(&m->timer, c->r, on_time, m)) {
+		free(m);
 		return why(-ENOMEM, "weir_conn: no memory");
+	}
 	m->srq = c->opts.srq;
 	m->conn = c;
-	m->timer.fire = on_time;
 	c->member = m;
 	return 0;
 }
@@ -512,6 +512,8 @@ int srq_join(struct weir_conn *c)
 void srq_unjoin(struct weir_conn *c)
 {
 	reactor_check_thread(c->r);
+	if (c->member)
+		weir_timer_destroy(c->member->timer);
 	free(c->member);
 	c->member = NULL;
 }
@@ -553,7 +555,7 @@ bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark)
 static void bury(struct srq_member *m)
 {
 	debug_check(!m->conn);
-	wheel_del(&m->srq->r->wheel, &m->timer);
+	weir_timer_destroy(m->timer);
 	ibv_destroy_qp(m->qp);
 	conn_beat_free(m->beat, m->channel, m->qp_num, m->orphans);
 	weir_channel_release(m->channel, m->credits);
@@ -568,7 +570,7 @@ static void srq_last(struct srq_member *m)
 		return;
 	m->state = SRQ_DRAIN;
 	srq_mark_set(m->srq, &m->mark);
-	deferred_send(&m->srq->deferred);
+	weir_object_notify(m->srq->obj);
 }
 
 static void off_bucket(struct srq_member *m)
@@ -611,14 +613,12 @@ void srq_leave(struct weir_conn *c)
 		srq_last(m);
 		return;
 	}
-	wheel_rearm(&srq->r->wheel, &m->timer, reactor_now(srq->r) + LAST_NS);
-	reactor_touch(srq->r);
+	weir_timer_start(m->timer, weir_reactor_now(srq->r) + LAST_NS, 0);
 }
 
-static void srq_run(struct deferred *deferred)
+static void srq_run(void *arg)
 {
-	struct weir_srq *srq =
-		weir_container_of(deferred, struct weir_srq, deferred);
+	struct weir_srq *srq = arg;
 	struct srq_member **at = &srq->leaving, *m;
 	bool more = false;
 
@@ -633,7 +633,7 @@ static void srq_run(struct deferred *deferred)
 		bury(m);
 	}
 	if (more)
-		deferred_send(&srq->deferred);
+		weir_object_notify(srq->obj);
 }
 
 /* The queue itself goes: nothing that they still have is missed. */
@@ -693,6 +693,20 @@ static int load_opts(struct weir_srq_opts *opts,
 	return 0;
 }
 
+static const struct weir_object_ops object_ops = {
+	.size = sizeof(object_ops),
+	.name = "weir_srq",
+	.notified = srq_run,
+};
+
+static void srq_free(struct weir_srq *srq)
+{
+	srq_slots_destroy(srq);
+	weir_timer_destroy(srq->again);
+	weir_object_destroy(srq->obj);
+	free(srq);
+}
+
 int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
 		    const struct weir_srq_opts *user)
 {
@@ -707,13 +721,15 @@ int weir_srq_create(struct weir_srq **ret, struct weir_reactor *r,
 		return why(-ENOMEM, "weir_srq_create: no memory");
 	srq->r = r;
 	srq->opts = opts;
-	deferred_init(&srq->deferred, r, srq_run);
-	err = srq_slots_create(srq);
+	err = weir_object_create(&srq->obj, r, &object_ops, "", srq);
+	if (err)
+		why_call(err, "weir_object_create", "weir_srq_create");
 	if (!err)
-		err = reactor_attach(r, &srq->obj, "weir_srq");
+		err = weir_timer_create(&srq->again, r, on_again, srq);
+	if (!err)
+		err = srq_slots_create(srq);
 	if (err) {
-		srq_slots_destroy(srq);
-		free(srq);
+		srq_free(srq);
 		return err;
 	}
 	*ret = srq;
@@ -748,10 +764,7 @@ int weir_srq_destroy(struct weir_srq *srq)
 	err = srq_free_memory(srq);
 	if (err)
 		return err;
-	deferred_finish(&srq->deferred);
-	srq_slots_destroy(srq);
-	reactor_detach(&srq->obj);
-	free(srq);
+	srq_free(srq);
 	return 0;
 }
 

@@ -15,7 +15,6 @@
 #include <infiniband/verbs.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
 #include "rdma/verbs-fd.h"
@@ -82,7 +81,7 @@ static bool has_mail(struct weir_verbs_event *ev)
 static bool get_event(struct weir_verbs_event *ev,
 		      struct ibv_async_event *event)
 {
-	errno = fault("ibv_get_async_event") ? EIO : 0;
+	errno = weir_fault("ibv_get_async_event") ? EIO : 0;
 	return !errno && !ibv_get_async_event(ev->ctx, event);
 }
 
@@ -97,7 +96,7 @@ static bool read_one(struct weir_verbs_event *ev)
 	if (!get_event(ev, &event)) {
 		if (errno == EAGAIN || errno == EINTR)
 			return false;
-		source_disarm(&ev->vfd.source);
+		verbs_fd_end(&ev->vfd);
 		event = (struct ibv_async_event){
 			.event_type = IBV_EVENT_DEVICE_FATAL,
 		};
@@ -142,13 +141,12 @@ static bool deliver_one(struct weir_verbs_event *ev)
 	return !ev->vfd.closed;
 }
 
-static void ready(struct verbs_fd *vfd, int err)
+static void ready(struct verbs_fd *vfd)
 {
 	struct weir_verbs_event *ev =
 		weir_container_of(vfd, struct weir_verbs_event, vfd);
 	int i;
 
-	(void)err;
 	for (i = 0; i < BATCH; i++)
 		if (!deliver_one(ev) && (vfd->closed || !read_one(ev)))
 			return;
@@ -198,8 +196,7 @@ int weir_verbs_event_create(struct weir_verbs_event **ret,
 	ev->arg = arg;
 	ev->vfd.ready = ready;
 	ev->vfd.release = release;
-	err = verbs_fd_init(&ev->vfd, r, "weir_verbs_event", ctx->async_fd,
-			    WEIR_READABLE);
+	err = verbs_fd_init(&ev->vfd, r, "weir_verbs_event", ctx->async_fd);
 	if (err) {
 		free(ev);
 		return err;
@@ -213,7 +210,7 @@ void weir_verbs_event_destroy(struct weir_verbs_event *ev)
 {
 	if (!ev)
 		return;
-	reactor_check_thread(ev->vfd.source.reactor);
+	reactor_check_thread(ev->vfd.reactor);
 	list_del(ev);
 	verbs_fd_close(&ev->vfd);
 }

@@ -1,105 +1,81 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-#include <poll.h>
+#include <weir/object.h>
+#include <weir/watch.h>
 
 #include "base/why.h"
-#include "reactor/op-inline.h"
 #include "rdma/verbs-fd.h"
 
-static void make_ready(struct verbs_fd *vfd, int err)
+static void make_ready(struct verbs_fd *vfd)
 {
-	if (vfd->closed)
-		return;
 	verbs_fd_get(vfd);
-	vfd->ready(vfd, err);
+	vfd->ready(vfd);
 	verbs_fd_put(vfd);
 }
 
-static void deliver(struct source *s, int64_t res, int rx_id)
+static void readable(struct weir_watch *watch, uint32_t events, void *vfd)
 {
-	(void)rx_id;
-	make_ready(weir_container_of(s, struct verbs_fd, source),
-		   res < 0 ? (int)res : 0);
+	(void)watch, (void)events;
+	make_ready(vfd);
 }
 
-static void run(struct deferred *deferred)
+static void sent(void *vfd)
 {
-	make_ready(weir_container_of(deferred, struct verbs_fd, deferred), 0);
-}
-
-static void observe(struct observer *observer)
-{
-	struct verbs_fd *vfd =
-		weir_container_of(observer, struct verbs_fd, observer);
-	struct pollfd pfd = { .fd = vfd->source.fd, .events = POLLIN };
-
-	if (poll(&pfd, 1, 0) > 0)
-		deferred_send(&vfd->deferred);
-}
-
-static void source_gone(struct source *s)
-{
-	verbs_fd_put(weir_container_of(s, struct verbs_fd, source));
-}
-
-static int watch(struct verbs_fd *vfd)
-{
-	struct weir_reactor *r = vfd->source.reactor;
-
-	if (!r->backend->observe)
-		return source_arm(&vfd->source);
-	vfd->observer.fn = observe;
-	r->backend->observe(r, &vfd->observer);
-	return 0;
+	make_ready(vfd);
 }
 
 int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
-		  const char *what, int fd, uint32_t events)
+		  const char *what, int fd)
 {
-	void (*release)(struct verbs_fd *) = vfd->release;
+	const struct weir_object_ops ops = {
+		.size = sizeof(ops),
+		.name = what,
+		.notified = sent,
+	};
 	int err = verbs_fd_nonblock(fd);
 
 	if (err)
 		return why(err, "%s_create: its descriptor cannot be made "
 			   "non-blocking", what);
-	deferred_init(&vfd->deferred, r, run);
+	vfd->reactor = r;
 	vfd->closed = false;
 	vfd->refs = 1;
-	vfd->source.events = events;
-	vfd->source.deliver = deliver;
-	vfd->source.release = source_gone;
-	err = source_init(&vfd->source, r, what, SOURCE_WATCH, fd);
+	err = weir_object_create(&vfd->obj, r, &ops, "", vfd);
 	if (err)
-		return err;
-	vfd->source.obj.stop = NULL;
-	vfd->source.obj.start = NULL;
-	err = watch(vfd);
+		return why(err, "%s_create: no memory, or the reactor is "
+			   "stopping", what);
+	err = weir_watch_create(&vfd->watch, r, fd,
+				WEIR_READABLE | WEIR_THROUGH_STOP, readable,
+				vfd);
 	if (!err)
 		return 0;
-	vfd->release = NULL;
-	source_destroy(&vfd->source);
-	vfd->release = release;
+	weir_object_destroy(vfd->obj);
 	return why(err, "%s_create: no capacity for its descriptor", what);
 }
 
 void verbs_fd_send(struct verbs_fd *vfd)
 {
-	deferred_send(&vfd->deferred);
+	weir_object_notify(vfd->obj);
+}
+
+void verbs_fd_end(struct verbs_fd *vfd)
+{
+	(void)weir_watch_set(vfd->watch, 0);
 }
 
 void verbs_fd_close(struct verbs_fd *vfd)
 {
 	vfd->closed = true;
-	observer_del(&vfd->observer);
-	deferred_finish(&vfd->deferred);
-	source_destroy(&vfd->source);
+	weir_watch_destroy(vfd->watch);
+	weir_object_destroy(vfd->obj);
+	verbs_fd_put(vfd);
 }
 
 bool verbs_fd_put(struct verbs_fd *vfd)
 {
 	bool open = !vfd->closed;
 
-	if (!--vfd->refs && vfd->release)
+	if (!--vfd->refs)
 		vfd->release(vfd);
 	return open;
 }

@@ -3,58 +3,56 @@
 #define RDMA_VERBS_FD_H
 
 /*
- * A descriptor of rdma-core's to wait on, as a source: that of a completion
- * channel, of asynchronous events, or of librdmacm's events.
+ * A descriptor of rdma-core's to wait on: that of asynchronous events, or of
+ * librdmacm's events; and a function that makes those of completion channels
+ * ready for a poll hook.
  *
- * Unlike other sources it continues while the reactor stops, because its events
- * end the work in flight.
- *
- * A simulated world has no descriptors of the system.  There the world checks,
- * some time after every other event, whether it is readable.
+ * It is watched while the reactor stops, too, because its events end the work
+ * in flight.
  *
  *	verbs_fd_init()           verbs_fd_close()
  *	              OPEN -----------------------> CLOSED --> freed
  *
- * It is freed when the kernel has no request of it and no call is between
- * verbs_fd_get() and verbs_fd_put(): a callback may close the object that
- * called it.
+ * It is freed when no call is between verbs_fd_get() and verbs_fd_put(): a
+ * callback may close the object that called it.
  */
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 
-#include "base/fault.h"
-#include "reactor/group/deferred.h"
-#include "reactor/source.h"
+#include <weir/base.h>
+
+struct weir_object;
+struct weir_reactor;
+struct weir_watch;
 
 struct verbs_fd {
-	struct source source;
-	struct deferred deferred;
-	struct observer observer;
+	struct weir_reactor *reactor;
+	struct weir_watch *watch;
+	struct weir_object *obj;
 	bool closed;
 	uint32_t refs;
 
-	/*
-	 * In the turn: it is readable, or verbs_fd_send() was called.  @err
-	 * is a negative errno if it will not be watched any more.  May close
-	 * it.
-	 */
-	void (*ready)(struct verbs_fd *vfd, int err);
+	/* In the turn: it is readable, or verbs_fd_send() was called.  May close
+	 * it. */
+	void (*ready)(struct verbs_fd *vfd);
 
 	/* Free the memory. */
 	void (*release)(struct verbs_fd *vfd);
 };
 
 /*
- * Make @fd non-blocking, and watch it.  The caller has set .ready and .release.  After a failure nothing has to be released.
+ * Make @fd non-blocking, and watch it.  The caller has set .ready and .release;
+ * @what is "weir_cm".  After a failure nothing has to be released.
  */
 int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
-		  const char *what, int fd, uint32_t events);
+		  const char *what, int fd);
 
 /* Make @fd non-blocking: 0 or -ENOMEM. */
 static inline int verbs_fd_nonblock(int fd)
 {
-	int flags = fault("fcntl") ? -1 : fcntl(fd, F_GETFL);
+	int flags = weir_fault("fcntl") ? -1 : fcntl(fd, F_GETFL);
 
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
 		return -ENOMEM;
@@ -63,6 +61,9 @@ static inline int verbs_fd_nonblock(int fd)
 
 /* Any thread that holds what verbs_fd_close() comes after. */
 void verbs_fd_send(struct verbs_fd *vfd);
+
+/* Watch it no more: it will not be readable again. */
+void verbs_fd_end(struct verbs_fd *vfd);
 
 /* @fd may be closed at once.  No thread sends any more. */
 void verbs_fd_close(struct verbs_fd *vfd);

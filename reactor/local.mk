@@ -20,10 +20,10 @@ libcore_la_SOURCES += \
 	%D%/group/spsc.c \
 	%D%/group/spsc.h \
 	%D%/poll-hook.c \
-	%D%/poll-hook.h \
 	%D%/group/mailbox.c \
 	%D%/group/mailbox.h \
 	%D%/object.c \
+	%D%/object-user.c \
 	%D%/op-inline.h \
 	%D%/op-internal.h \
 	%D%/op-user.c \

@@ -8,7 +8,7 @@
  * calls the user's functions.
  */
 
-#include "reactor/poll-hook.h"
+#include <weir/poll-hook.h>
 
 #include <poll.h>
 #include <stdlib.h>
@@ -514,44 +514,34 @@ static int load_ops(struct weir_poll_hook_ops *ops,
 	return err;
 }
 
-int poll_hook_create(struct weir_poll_hook **ret, struct weir_reactor *r,
-		     const struct weir_poll_hook_ops *ops, void *arg,
-		     const char *what)
+int weir_poll_hook_create(struct weir_poll_hook **ret, struct weir_reactor *r,
+			  const struct weir_poll_hook_ops *user, void *arg)
 {
+	struct weir_poll_hook_ops ops;
 	struct weir_poll_hook *hook;
 	int err;
 
 	reactor_check_thread(r);
+	err = load_ops(&ops, user);
+	if (err)
+		return err;
 	hook = mem_calloc(1, sizeof(*hook));
 	if (!hook)
-		return why(-ENOMEM, "%s_create: no memory", what);
-	err = reactor_attach(r, &hook->obj, what);
+		return why(-ENOMEM, "weir_poll_hook_create: no memory");
+	err = reactor_attach(r, &hook->obj, "weir_poll_hook");
 	if (err) {
 		free(hook);
 		return err;
 	}
 	hook->reactor = r;
-	hook->ops = *ops;
+	hook->ops = ops;
 	hook->arg = arg;
 	hook_begin(r, &hook->node, &public_class);
 	reactor_touch(r);
+	stats_item_add(r, &hook->item, &stats_kind, publish, 0,
+		       ops.name ? ops.name : "");
 	*ret = hook;
 	return 0;
-}
-
-int weir_poll_hook_create(struct weir_poll_hook **ret, struct weir_reactor *r,
-			  const struct weir_poll_hook_ops *user, void *arg)
-{
-	struct weir_poll_hook_ops ops;
-	int err;
-
-	err = load_ops(&ops, user);
-	if (!err)
-		err = poll_hook_create(ret, r, &ops, arg, "weir_poll_hook");
-	if (!err)
-		stats_item_add(r, &(*ret)->item, &stats_kind, publish, 0,
-			       ops.name ? ops.name : "");
-	return err;
 }
 
 int weir_poll_hook_stats(const struct weir_poll_hook *hook,

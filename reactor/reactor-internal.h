@@ -5,7 +5,8 @@
 /*
  * The reactor's own struct, and what its files share.
  *
- *	reactor.c    create and destroy, options; object.c what hangs on it
+ *	reactor.c    create and destroy, options; object.c what hangs on it;
+ *	             object-user.c objects of the program's own
  *	op.c         the life of an operation, cancel, deadline; op-inline.h
  *	op-user.c    operations of the program's own
  *	turn.c       the order of a turn, run, stop and drain
@@ -177,6 +178,9 @@ struct weir_reactor {
 	struct weir_reactor_stats stats;
 	pthread_t thread;
 	char describe[256];
+
+	/* Of <weir/object.h>, and the next one to tell of the stop. */
+	struct weir_object *user_objs, *user_obj_next;
 };
 
 #define reactor_check_thread(r) \
@@ -184,8 +188,11 @@ struct weir_reactor {
 
 /* Hang @obj on @r.  -ESHUTDOWN if it is stopping; leaves a message. */
 int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
-		   const char *what) PROVIDER_API(reactor_attach);
-void reactor_detach(struct reactor_obj *obj) PROVIDER_API(reactor_detach);
+		   const char *what);
+void reactor_detach(struct reactor_obj *obj);
+
+/* object-user.c: tell those of <weir/object.h> that @r begins to stop. */
+void objects_stop(struct weir_reactor *r);
 
 /* Time, read at most once in a turn; or read afresh, for the rest of it. */
 static inline uint64_t reactor_now_fresh(struct weir_reactor *r)

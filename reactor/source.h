@@ -25,7 +25,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/provider.h"
 #include "reactor/reactor-internal.h"
 
 enum source_kind {
@@ -70,7 +69,7 @@ struct source {
 
 /* Initialise and attach; not armed yet. */
 int source_init(struct source *s, struct weir_reactor *r, const char *what,
-		enum source_kind kind, int fd) PROVIDER_API(source_init);
+		enum source_kind kind, int fd);
 
 /* The reactor was set running again; as reactor_obj.start. */
 void source_start(struct reactor_obj *obj);
@@ -78,12 +77,12 @@ void source_start(struct reactor_obj *obj);
 /* Whether @fd can be watched: 0 or a negative errno; a message of @call. */
 int source_check_fd(struct weir_reactor *r, int fd, const char *call);
 
-int source_arm(struct source *s) PROVIDER_API(source_arm);
-void source_disarm(struct source *s) PROVIDER_API(source_disarm);
+int source_arm(struct source *s);
+void source_disarm(struct source *s);
 
 /* Disarm, detach if it is attached, and release, now or when the backend has no
  * request of it. */
-void source_destroy(struct source *s) PROVIDER_API(source_destroy);
+void source_destroy(struct source *s);
 
 /*
  * For backends, before a delivery: run the callbacks of operations that have

@@ -29,6 +29,7 @@ static void begin_stopping(struct weir_reactor *r)
 		if (obj->stop)
 			obj->stop(obj);
 	}
+	objects_stop(r);
 	capacity_waits_end(r);
 	if (r->mailbox.rings)
 		rings_close(r->mailbox.rings);

@@ -85,7 +85,7 @@ void wheel_del(struct wheel *w, struct weir_timer_node *n)
  * wheel is simply added.
  */
 void wheel_rearm(struct wheel *w, struct weir_timer_node *n,
-		 uint64_t expires_ns) PROVIDER_API(wheel_rearm);
+		 uint64_t expires_ns);
 
 /*
  * The time to call wheel_expire() again, at most a tick after the earliest

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What the headers of a library declare with WEIR_API, what its map lists and what
 # it exports are the same; and of the core's internal symbols the libraries above
-# it are given those that they use.
+# it use those that tests/private.txt lists.
 dir=${srcdir:-.}
 LC_ALL=C
 export LC_ALL
@@ -97,27 +97,40 @@ try weir-rdma WEIR_RDMA_0.1 $conns "$dir"/include/weir/rdma/*.h
 try weir-accel WEIR_ACCEL_0.1 "$dir"/include/weir/accel/*.h
 try weir-sim WEIR_SIM_0.1 "$dir"/include/weir/sim/*.h
 
+# What the libraries above the core use of it that is not public: tests/private.txt.
+allowed() { sed -n "s/^$1 \(.*\) :: .*/\1/p" "$dir/tests/private.txt" | tr ' ' '\n'; }
+
 if [ -f .libs/libweir.so ] && [ -f .libs/libweir-rdma.so ]; then
 	marked=$(grep -ho 'PROVIDER_API([a-z_0-9]*)' "$dir"/base/*.h \
 		"$dir"/reactor/*.h "$dir"/reactor/*/*.h "$dir"/mem/*.h \
 		"$dir"/mem/*/*.h "$dir"/dma/*.h "$dir"/dma/*/*.h |
-		sed 's/PROVIDER_API(\(.*\))/weir__\1/' | grep -v '^weir__name$' |
-		sort)
+		sed 's/PROVIDER_API(\(.*\))/\1/' | grep -v '^name$' | sort)
+	same 'tests/private.txt lists what is marked PROVIDER_API' \
+		"$(allowed '[a-z]*' | sort -u)" "$marked"
+	for lib in accel rdma sim; do
+		same "libweir-$lib uses no internals but those of tests/private.txt" '' \
+			"$(nm -D --undefined-only .libs/libweir-$lib.so |
+				sed -n 's/.* weir__\([a-z_0-9]*\).*/\1/p' |
+				while read -r name; do
+					allowed $lib | grep -qx "$name" ||
+						echo "$name"
+				done)"
+	done
 	# Some are there only in a build with annotations for valgrind.
 	same 'what is exported beside the headers is marked PROVIDER_API' '' \
-		"$(dynamic --defined-only .libs/libweir.so | grep '^weir__' |
-			while read -r name; do
+		"$(dynamic --defined-only .libs/libweir.so |
+			sed -n 's/^weir__//p' | while read -r name; do
 				echo "$marked" | grep -qx "$name" ||
 					echo "$name"
 			done)"
 	# Or an inline function in a header does, which a build may call or not.
-	unused=$(for name in $(echo "$marked" | sed 's/^weir__//'); do
+	unused=$(for name in $marked; do
 		grep -qw "$name" "$dir"/accel/*.[ch] \
 			"$dir"/rdma/*.[ch] "$dir"/sim/*.[ch] ||
 			[ "$(cat "$dir"/base/*.h "$dir"/reactor/*.h \
 				"$dir"/reactor/*/*.h "$dir"/mem/*.h \
 				"$dir"/dma/*.h | grep -cw "$name")" -gt 1 ] ||
-			echo "weir__$name"
+			echo "$name"
 	done)
 	same 'what is marked PROVIDER_API is used' '' "$unused"
 else

@@ -131,6 +131,7 @@ EXTRA_DIST += $(test_scripts) \
 	%D%/programs/test-vm.sh \
 	%D%/programs/test-weir-rdma.sh %D%/programs/test-weir-rping.sh \
 	%D%/programs/weir-cp-fixture.sh %D%/rdma/local.mk \
+	%D%/private.txt \
 	%D%/seeds/chains-full-reactor.seed %D%/skips.txt %D%/snippets.awk \
 	%D%/support/check.sh %D%/support/fixture.sh %D%/support/snippets.h \
 	%D%/valgrind.supp %D%/vm/README.md %D%/vm/check.sh %D%/vm/drive.sh \

@@ -20,8 +20,11 @@ extern "C" {
 
 #if defined(__GNUC__)
 #define WEIR_API __attribute__((visibility("default")))
+#define WEIR_PRINTF(at, args) \
+	__attribute__((__format__(__printf__, at, args), __cold__))
 #else
 #define WEIR_API
+#define WEIR_PRINTF(at, args)
 #endif
 
 /* The struct of @type whose @member is at @ptr. */
@@ -60,6 +63,40 @@ WEIR_API const char *weir_version(void);
  * Any thread.  Never blocks.
  */
 WEIR_API const char *weir_why(void);
+
+/*
+ * Set the error message of this thread, as printf(3) does, and return @err.
+ *
+ * For providers, engines and other code of a program's own whose callers read
+ * weir_why().  The message begins with the name of the call, and says what is
+ * wrong and what to do:
+ *
+ *	err = weir_why_set(-ENODEV, "acme_open: there is no card %d; acme -l "
+ *			   "lists them", card->number);
+ *
+ * At most 511 bytes of it are kept.  It may contain the message before it.
+ *
+ * Returns @err.  Any thread.  Never blocks; allocates at a thread's first
+ * message.  Re-creates ERR_raise_data() of OpenSSL.
+ */
+WEIR_API int weir_why_set(int err, const char *fmt, ...) WEIR_PRINTF(2, 3);
+
+/*
+ * Tell whether the call @name, which is about to be made and may fail, is to
+ * fail now: for providers and engines whose users test with simulated worlds.
+ *
+ * "malloc" is an allocation; name anything else after the function:
+ *
+ *	err = weir_fault("acme_reset") ? -EIO : acme_reset(card);
+ *
+ * A world whose faults include WEIR_SIM_NOMEM or WEIR_SIM_SYSCALL decides, from
+ * its seed, for the calls of its thread (<weir/sim/world.h>).  Elsewhere the
+ * answer is always 0, and costs a load.
+ *
+ * Returns 1 or 0.  Any thread.  Never blocks.  Re-creates the fault points of
+ * Linux, should_fail().
+ */
+WEIR_API int weir_fault(const char *name);
 
 #ifdef __cplusplus
 }

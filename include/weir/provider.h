@@ -25,8 +25,10 @@
  * The table has no words for what other headers have.  The memory on a device is
  * a domain with bounds, rights, a place, moves, translation and a cancel:
  * <weir/domain-user.h>.  What executes jobs is an engine: <weir/engine.h>.  A
- * device tells its completions to a reactor by an eventfd (<weir/watch.h>) or a
- * message (weir_post()).
+ * device tells its completions to a reactor by a poll hook (<weir/poll-hook.h>),
+ * a descriptor (<weir/watch.h>) or a notification (<weir/object.h>).  Its calls
+ * are operations by weir_op_start() (<weir/op.h>), and leave their error message
+ * by weir_why_set() (<weir/base.h>).
  *
  * All functions return 0 or a negative errno and leave their outputs as they
  * were when they fail, and must not block for long.  What each may call:

@@ -12,7 +12,8 @@
  *	weir_poller	every turn, for what can only be polled
  *
  * A callback may destroy any of them, including its own; no callback runs after
- * the destroy.  None calls back while the reactor is stopping.
+ * the destroy.  None calls back while the reactor is stopping, except a watch
+ * with WEIR_THROUGH_STOP.
  */
 
 #include <sys/signalfd.h>
@@ -37,6 +38,8 @@ struct weir_poller;
 #define WEIR_EDGE 16u		/* Only requested: edge-triggered. */
 #define WEIR_PRI 32u		/* Urgent data, a change: POLLPRI. */
 #define WEIR_RDHUP 64u		/* The peer sends no more: POLLRDHUP. */
+#define WEIR_THROUGH_STOP 128u	/* Only requested: also while the reactor
+				 * stops. */
 
 /* Called when @watch is ready; @events is a set of the above. */
 typedef void weir_watch_fn(struct weir_watch *watch, uint32_t events,
@@ -55,6 +58,11 @@ typedef void weir_watch_fn(struct weir_watch *watch, uint32_t events,
  * descriptor (an epoll(7) set of its own).  The caller owns @fd,
  * which must stay open until the watch is destroyed.  Regular files are always
  * ready and cannot be watched.  A descriptor may have several watches.
+ *
+ * With WEIR_THROUGH_STOP the watch continues until its reactor has stopped:
+ * for a descriptor of another library whose events end operations in flight.
+ * In a simulated world @fd may then be one of the system, which the world polls
+ * at most 1 ms of its time after every other event.
  *
  * Returns 0 with *@ret set, to be freed by weir_watch_destroy(), or
  *   -EINVAL     @fn is NULL, or @events has other bits
@@ -76,10 +84,12 @@ WEIR_API int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r,
  * Watch for @events from now on; 0 pauses the watch.
  *
  * Returns 0, or
- *   -EINVAL     @events has bits that cannot be watched for
+ *   -EINVAL     @events has bits that cannot be watched for, or
+ *               WEIR_THROUGH_STOP, which cannot change
  *   -EMFILE     no descriptor left for WEIR_PRI, or on libev for WEIR_RDHUP;
  *               the watch is paused
- *   -ESHUTDOWN  the reactor is stopping
+ *   -ESHUTDOWN  the reactor is stopping, and @watch is not one with
+ *               WEIR_THROUGH_STOP that is paused
  *
  * Call on the watch's reactor.  Allocates nothing but that descriptor.
  *

@@ -17,7 +17,6 @@
 
 #include <stdatomic.h>
 
-#include "base/provider.h"
 #include "reactor/op-internal.h"
 
 struct deferred {
@@ -31,20 +30,19 @@ struct deferred {
  * least once after each send.
  */
 void deferred_init(struct deferred *deferred, struct weir_reactor *r,
-		   void (*run)(struct deferred *deferred))
-	PROVIDER_API(deferred_init);
+		   void (*run)(struct deferred *deferred));
 
 /*
  * Any thread.  run() sees what the sender wrote before.  The deferred call may
  * run before this returns, but its reactor must exist until then: the sender
  * holds a lock that the destroyer takes, or is counted.
  */
-void deferred_send(struct deferred *deferred) PROVIDER_API(deferred_send);
+void deferred_send(struct deferred *deferred);
 
 /*
  * The reactor's thread: run it now, if it was sent, and nothing else.  No
  * thread may send it any more, or wait for it: after this it can be freed.
  */
-void deferred_finish(struct deferred *deferred) PROVIDER_API(deferred_finish);
+void deferred_finish(struct deferred *deferred);
 
 #endif /* WEIR_REACTOR_DEFERRED_H */

@@ -20,8 +20,8 @@ struct page {
 	char dir[PLACE_MAX];
 	char name[PAGE_NAME_MAX];
 
-	/* Kinds that are in it, in order. */
-	const struct stats_kind *kinds[STATS_KINDS_MAX];
+	/* The .id of the kinds that are in it, in order. */
+	const void *kinds[STATS_KINDS_MAX];
 };
 
 extern struct page page;

@@ -20,8 +20,6 @@
 
 #include <weir/stats.h>
 
-#include "base/provider.h"
-
 struct stats_record;
 struct weir_reactor;
 
@@ -34,11 +32,12 @@ struct stats_field {
 	uint16_t n_counters; /* 0: one. */
 };
 
-/* A kind of section: static. */
+/* A kind of section. */
 struct stats_kind {
 	const char *name;
 	const struct stats_field *fields;
 	uint32_t n_fields;
+	const void *id;		/* By which it is known: a table of fields. */
 };
 
 /* Tables of fields, line by line. */
@@ -52,7 +51,7 @@ struct stats_kind {
 	{ name, help, WEIR_STATS_GAUGE, WEIR_STATS_BYTES, 0 }
 
 #define STATS_KIND(name, fields) \
-	{ name, fields, sizeof(fields) / sizeof((fields)[0]) }
+	{ name, fields, sizeof(fields) / sizeof((fields)[0]), fields }
 
 /* Check that the words of @type from @member to its end match @fields. */
 #define STATS_FITS(fields, type, member)                              \
@@ -75,7 +74,7 @@ uint32_t stats_record_id(const struct stats_record *record);
 /* Write all words of @record, if it belongs to this process.  One thread at a
  * time. */
 void stats_put(struct stats_record *record, uint64_t now_ns,
-	       const void *counters) PROVIDER_API(stats_put);
+	       const void *counters);
 
 /* Whether there is a page; if WEIR_STATS asks for one, it is made now. */
 bool stats_wanted(void);
@@ -97,10 +96,9 @@ struct stats_item {
 void stats_item_add(struct weir_reactor *r, struct stats_item *item,
 		    const struct stats_kind *kind,
 		    void (*publish)(struct stats_item *item, uint64_t now_ns),
-		    uint32_t parent, const char *label)
-	PROVIDER_API(stats_item_add);
+		    uint32_t parent, const char *label);
 
 /* Stop publishing; does nothing if it does not.  On the reactor's thread. */
-void stats_item_del(struct stats_item *item) PROVIDER_API(stats_item_del);
+void stats_item_del(struct stats_item *item);
 
 #endif /* WEIR_REACTOR_STATS_PAGE_H */

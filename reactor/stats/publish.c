@@ -231,7 +231,7 @@ static bool add_kind(const struct stats_kind *kind)
 	snprintf(e[h->n_kinds].name, sizeof(e->name), "%s", kind->name);
 	e[h->n_kinds].first_field = h->n_fields;
 	e[h->n_kinds].n_fields = kind->n_fields;
-	page.kinds[h->n_kinds] = kind;
+	page.kinds[h->n_kinds] = kind->id;
 	__atomic_store_n(&h->n_fields, h->n_fields + kind->n_fields,
 			 __ATOMIC_RELEASE);
 	__atomic_store_n(&h->n_kinds, h->n_kinds + 1, __ATOMIC_RELEASE);
@@ -244,7 +244,7 @@ static uint32_t kind_number(const struct stats_kind *kind)
 	uint32_t i;
 
 	for (i = 0; i < page.header->n_kinds; i++)
-		if (page.kinds[i] == kind)
+		if (page.kinds[i] == kind->id)
 			return i + 1;
 	return add_kind(kind) ? i + 1 : 0;
 }

@@ -71,6 +71,19 @@ static void message_of_shared_function_names_its_call(void **state)
 	assert_string_equal(weir_why(), "weir_conn_accept: the port is down");
 }
 
+static void message_may_contain_the_one_before_it(void **state)
+{
+	(void)state;
+	assert_int_equal(weir_why_set(-EIO, "acme_open: no %s", "card"), -EIO);
+	assert_string_equal(weir_why(), "acme_open: no card");
+	assert_int_equal(weir_why_set(-ENODEV, "acme: %s", weir_why()),
+			 -ENODEV);
+	assert_string_equal(weir_why(), "acme: acme_open: no card");
+	why_static(-EINVAL, "a literal");
+	assert_int_equal(weir_why_set(-EIO, "%s, again", weir_why()), -EIO);
+	assert_string_equal(weir_why(), "a literal, again");
+}
+
 static void long_message_is_cut(void **state)
 {
 	char text[4096];
@@ -88,6 +101,7 @@ int main(void)
 		cmocka_unit_test(message_belongs_to_its_thread),
 		cmocka_unit_test(destructor_of_thread_may_fail),
 		cmocka_unit_test(message_of_shared_function_names_its_call),
+		cmocka_unit_test(message_may_contain_the_one_before_it),
 		cmocka_unit_test(long_message_is_cut),
 	};
 

@@ -536,6 +536,9 @@ static void call_version(struct core *c)
 	(void)c;
 	MUST(GOT(weir_version));
 	MUST(GOT(weir_why));
+	MUST(GOT(weir_why_set, -EIO, "fuzz: %d", 1) == -EIO);
+	MUST(!strcmp(weir_why(), "fuzz: 1"));
+	(void)GOT(weir_fault, "fuzz");
 }
 
 static void call_crc32c(struct core *c)

@@ -72,7 +72,9 @@ static void call_watch_create(struct core *c)
 	object_pin(o, fd);
 	object_made(o, &watch,
 		    CALL(weir_watch_create, &watch, c->r, fd->fd,
-			 1 + rnd(2) + rnd(2) * WEIR_EDGE, on_watch, o));
+			 1 + rnd(2) + rnd(2) * WEIR_EDGE +
+				 one_in(4) * WEIR_THROUGH_STOP,
+			 on_watch, o));
 }
 
 static void call_watch_set(struct core *c)
@@ -254,6 +256,48 @@ static void call_poll_hook_stats(struct core *c)
 		MUST(!CALL(weir_poll_hook_stats, o->h, &stats));
 }
 
+static void on_object(void *arg)
+{
+	act(arg);
+}
+
+static void on_publish(void *arg, uint64_t *values)
+{
+	(void)arg;
+	values[0] = 1;
+}
+
+static void call_object_create(struct core *c)
+{
+	static const struct weir_object_field fields[] = {
+		{ "one", "Always 1", WEIR_STATS_GAUGE, WEIR_STATS_NUMBER, 0 },
+	};
+	static const struct weir_object_ops ops = {
+		.size = sizeof(ops),
+		.name = "fuzz",
+		.notified = on_object,
+		.stop = on_object,
+		.fields = fields,
+		.n_fields = 1,
+		.publish = on_publish,
+	};
+	struct object *o = object_new(AN_OBJECT, c);
+	struct weir_object *obj;
+
+	if (o)
+		object_made(o, &obj, CALL(weir_object_create, &obj, c->r, &ops,
+					  "fuzz", o));
+}
+
+static void call_object_notify(struct core *c)
+{
+	struct object *o = any(AN_OBJECT);
+
+	(void)c;
+	if (o)
+		CALLV(weir_object_notify, o->h);
+}
+
 static void call_acceptor_create(struct core *c)
 {
 	struct object *o, *fd = any(A_FD);
@@ -325,6 +369,7 @@ DESTROY(event_destroy, AN_EVENT)
 DESTROY(signal_destroy, A_SIGNAL)
 DESTROY(poller_destroy, A_POLLER)
 DESTROY(poll_hook_destroy, A_HOOK)
+DESTROY(object_destroy, AN_OBJECT)
 DESTROY(acceptor_destroy, AN_ACCEPTOR)
 DESTROY(receiver_destroy, A_RECEIVER)
 DESTROY(receiver_release, KEPT)
@@ -349,6 +394,9 @@ const struct call calls_source[] = {
 	{ "weir_poll_hook_create", call_poll_hook_create, 2 },
 	{ "weir_poll_hook_stats", call_poll_hook_stats, 2 },
 	{ "weir_poll_hook_destroy", call_poll_hook_destroy, 3 },
+	{ "weir_object_create", call_object_create, 4 },
+	{ "weir_object_notify", call_object_notify, 8 },
+	{ "weir_object_destroy", call_object_destroy, 3 },
 	{ "weir_acceptor_create", call_acceptor_create, 6 },
 	{ "weir_acceptor_set", call_acceptor_set, 4 },
 	{ "weir_acceptor_peer", call_acceptor_peer, 2 },

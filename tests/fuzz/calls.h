@@ -28,6 +28,7 @@
 #include <weir/kind.h>
 #include <weir/lease.h>
 #include <weir/mmap.h>
+#include <weir/object.h>
 #include <weir/pipeline.h>
 #include <weir/poll-hook.h>
 #include <weir/pool.h>
@@ -63,7 +64,8 @@ enum what {
 	A_FD, A_DMA, A_CHAIN, A_PIPELINE, A_POOL, AN_INVENTORY, A_MMAP, A_BUF,
 	A_DOMAIN, A_TIMER, A_WATCH, AN_EVENT, A_SIGNAL, A_POLLER, AN_ACCEPTOR,
 	A_RECEIVER, A_SYNC, A_LEASE, AN_EXPORTER, A_SHARED_POOL, A_GROUP,
-	A_PAGE, A_DEVICE, A_DM, KEPT, A_TRANSLATION, A_HOOK, N_WHATS,
+	A_PAGE, A_DEVICE, A_DM, KEPT, A_TRANSLATION, A_HOOK, AN_OBJECT,
+	N_WHATS,
 };
 
 enum { OF_EACH = 8 };

@@ -75,7 +75,7 @@ fuzz: config.h
 	%D%/seed-descriptor %D%/corpus-descriptor
 	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \
 	FUZZ_LIBS='$(fuzz_libs)' \
-	SOURCES='$(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES)' TOOLS='$(fuzz_tools)' \
+	SOURCES='$(libbase_la_SOURCES) $(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES)' TOOLS='$(fuzz_tools)' \
 	NBD='$(fuzz_nbd)' \
 	$(SHELL) $(srcdir)/%D%/fuzz.sh $(FUZZ_SECONDS) $(fuzz_targets)
 
@@ -85,7 +85,7 @@ DIGEST_SEEDS = 200
 check-digests: config.h tools/weir-sim
 	@test -n '$(CLANG)' || { echo 'this wants clang, too' >&2; exit 1; }
 	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \
-	SOURCES='$(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES)' $(SHELL) $(srcdir)/%D%/fuzz.sh 0
+	SOURCES='$(libbase_la_SOURCES) $(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES)' $(SHELL) $(srcdir)/%D%/fuzz.sh 0
 	$(CLANG) $(fuzz_cflags) -fsanitize=address,undefined \
 		-fsanitize=fuzzer-no-link -o %D%/weir-sim-clang \
 		`for f in $(weir_sim_sources); do case $$f in *.c) \

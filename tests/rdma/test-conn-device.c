@@ -392,9 +392,9 @@ static void a_disconnect_waits_for_the_peer_for_a_time(void **state)
 			weir_op_set_deadline(&e.closed.op,
 					     weir_reactor_now(e.r));
 		else if (i == 1)
-			conn_timer(&e.client->timer);
+			conn_timer(e.client->timer, 1, e.client);
 		else {
-			wheel_del(&e.r->wheel, &e.client->timer);
+			weir_timer_stop(e.client->timer);
 			mock_cm_hold(false);
 		}
 		assert_int_equal(finish(e.r, &e.closed), i ? 0 : -ETIMEDOUT);

@@ -362,7 +362,7 @@ static int event_CONNECT_RESPONSE(void *fixture)
 static int news(struct fixture *g, unsigned int what)
 {
 	g->c->news |= what;
-	conn_run(&g->c->deferred);
+	conn_run(g->c);
 	return ended_with(g);
 }
 
@@ -460,12 +460,12 @@ static void events_of_a_reconnect_lead_to_the_next_attempt(void **state)
 	for (i = 0; i < N_OF(bad); i++) {
 		fixture_begin(&g, state, RECONNECTING);
 		g.c->tries = 1;
-		conn_timer(&g.c->timer);
+		conn_timer(g.c->timer, 1, g.c);
 		assert_int_equal(g.c->step, CONN_ADDRESS);
 		inject(g.c, bad[i]);
 		assert_int_equal(g.c->step, CONN_BACKOFF);
 		assert_int_equal(g.e.n_ends[0], 1);
-		conn_timer(&g.c->timer);
+		conn_timer(g.c->timer, 1, g.c);
 		inject(g.c, bad[i]);
 		assert_int_equal(state_of(g.c), WEIR_CONN_ENDED);
 		assert_int_equal(g.e.n_ends[0], 2);

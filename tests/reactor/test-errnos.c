@@ -14,6 +14,8 @@
 
 #include <weir/file.h>
 #include <weir/group.h>
+#include <weir/object.h>
+#include <weir/poll-hook.h>
 #include <weir/sim/world.h>
 #include <weir/socket.h>
 #include <weir/stats.h>
@@ -405,6 +407,16 @@ RETURNS(weir_signal_create, ESHUTDOWN)
 
 	return weir_signal_create(&s, stopped_reactor(state), SIGUSR1,
 				  ignore_signal, NULL);
+}
+
+RETURNS(weir_object_create, ENOMEM)
+{
+	const struct weir_object_ops ops = { .size = sizeof(ops), .name = "x" };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_object *obj = NULL;
+
+	no_memory();
+	return plenty(weir_object_create(&obj, r, &ops, NULL, NULL));
 }
 
 RETURNS(weir_poll_hook_create, ENOMEM)

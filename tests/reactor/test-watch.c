@@ -241,6 +241,102 @@ static void watch_can_be_paused_and_changed(void **state)
 	close_pair(sv);
 }
 
+/* A library that ends an operation, and tells of it by a descriptor, which in a
+ * world is one of the system. */
+struct library {
+	struct weir_watch *watch;
+	struct rec rec;
+	int fd;
+	int told;
+};
+
+static void library_tells(struct weir_watch *watch, uint32_t events, void *arg)
+{
+	struct library *l = arg;
+	eventfd_t n;
+
+	assert_ptr_equal(watch, l->watch);
+	assert_int_equal(events, WEIR_READABLE);
+	assert_int_equal(eventfd_read(l->fd, &n), 0);
+	l->told++;
+	if (weir_op_is_busy(&l->rec.op))
+		weir_op_finish(&l->rec.op, -ECANCELED);
+}
+
+static void library_cancels(struct weir_op *op, void *arg)
+{
+	struct library *l = arg;
+
+	(void)op;
+	assert_int_equal(eventfd_write(l->fd, 1), 0);
+}
+
+static void library_open(struct library *l, struct weir_reactor *r)
+{
+	*l = (struct library){ .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	assert_true(l->fd >= 0);
+	rec_init(&l->rec);
+	STARTS(weir_watch_create(&l->watch, r, l->fd,
+				 WEIR_READABLE | WEIR_THROUGH_STOP,
+				 library_tells, l));
+}
+
+static void library_close(struct library *l)
+{
+	weir_watch_destroy(l->watch);
+	close(l->fd);
+}
+
+static void watch_through_stop_ends_operation_in_flight(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct library l;
+
+	library_open(&l, r);
+	STARTS(weir_op_start(r, &l.rec.op, library_cancels, &l));
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	assert_int_equal(l.told, 1);
+	assert_int_equal(l.rec.res, -ECANCELED);
+	/* It continues after a start. */
+	assert_int_equal(weir_reactor_start(r), 0);
+	assert_int_equal(eventfd_write(l.fd, 1), 0);
+	UNTIL(r, l.told == 2);
+	library_close(&l);
+}
+
+static void pause_while_stopping(struct weir_op *op, void *arg)
+{
+	struct library *l = arg;
+
+	assert_int_equal(eventfd_write(l->fd, 1), 0);
+	assert_int_equal(weir_watch_set(l->watch, WEIR_WRITABLE), -ESHUTDOWN);
+	assert_int_equal(weir_watch_set(l->watch, 0), 0);
+	assert_int_equal(weir_op_finish(op, 0), 0);
+}
+
+static void watch_through_stop_can_be_paused_at_any_time(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct library l;
+
+	library_open(&l, r);
+	assert_int_equal(eventfd_write(l.fd, 1), 0);
+	UNTIL(r, l.told == 1);
+	assert_int_equal(weir_watch_set(l.watch, 0), 0);
+	assert_int_equal(eventfd_write(l.fd, 1), 0);
+	some_turns(r, 10);
+	assert_int_equal(l.told, 1);
+	assert_int_equal(weir_watch_set(l.watch, WEIR_READABLE), 0);
+	UNTIL(r, l.told == 2);
+	assert_int_equal(weir_watch_set(l.watch, WEIR_THROUGH_STOP), -EINVAL);
+	STARTS(weir_op_start(r, &l.rec.op, pause_while_stopping, &l));
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	assert_int_equal(l.told, 2);
+	library_close(&l);
+}
+
 static void turned_on_and_off_often_it_tells_still(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -864,6 +960,8 @@ int main(void)
 		CASE(a_hang_up_is_told_unasked),
 		CASE(edge_watch_reports_changes_only),
 		CASE(watch_can_be_paused_and_changed),
+		CASE(watch_through_stop_ends_operation_in_flight),
+		CASE(watch_through_stop_can_be_paused_at_any_time),
 		CASE(turned_on_and_off_often_it_tells_still),
 		CASE(several_may_watch_one_descriptor),
 		CASE(watch_callback_may_destroy_its_watch),

@@ -271,10 +271,70 @@ static void memory_elsewhere_fails_with_each_errno_of_its_row(void **state)
 	all_came(&cards);
 }
 
+/* A provider's calls, made in a turn of a world that lets those of @name fail. */
+struct points {
+	struct weir_op op;
+	const char *name;
+	char failed[256];
+};
+
+static void make_calls(struct weir_op *op, int64_t res)
+{
+	struct points *p = weir_container_of(op, struct points, op);
+	size_t i;
+
+	assert_int_equal(res, 0);
+	for (i = 0; i < sizeof(p->failed); i++)
+		p->failed[i] = (char)weir_fault(p->name);
+}
+
+static int failures(struct points *p, uint64_t faults, const char *name)
+{
+	struct weir_sim_opts opts = { .size = sizeof(opts), .faults = faults,
+				      .rate = 8 };
+	struct weir_reactor_opts ropts = { .size = sizeof(ropts) };
+	struct weir_reactor *r;
+	int n = 0;
+	size_t i;
+
+	memset(p, 0, sizeof(*p));
+	p->name = name;
+	weir_op_init(&p->op, make_calls);
+	assert_int_equal(weir_sim_create(&ropts.sim, 7, &opts), 0);
+	assert_int_equal(weir_reactor_create(&r, &ropts), 0);
+	assert_int_equal(weir_nop(r, &p->op), 0);
+	assert_true(weir_sim_run(ropts.sim, WEIR_SEC, 0) >= 0);
+	assert_false(weir_op_is_busy(&p->op));
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	assert_int_equal(weir_sim_destroy(ropts.sim), 0);
+	for (i = 0; i < sizeof(p->failed); i++)
+		n += p->failed[i];
+	return n;
+}
+
+static void world_decides_which_calls_of_others_fail(void **state)
+{
+	const uint64_t memory = UINT64_C(1) << WEIR_SIM_NOMEM;
+	const uint64_t calls = UINT64_C(1) << WEIR_SIM_SYSCALL;
+	struct points a, b;
+	int i;
+
+	(void)state;
+	assert_in_range(failures(&a, calls, "acme_open"), 10, 100);
+	failures(&b, calls, "acme_open");
+	assert_memory_equal(a.failed, b.failed, sizeof(a.failed));
+	assert_int_equal(failures(&a, calls, "malloc"), 0);
+	assert_int_equal(failures(&a, memory, "acme_open"), 0);
+	assert_in_range(failures(&a, memory, "malloc"), 10, 100);
+	for (i = 0; i < 1000; i++)
+		assert_int_equal(weir_fault("acme_open"), 0);
+}
+
 static const struct harness_case cases[] = {
 	CASE(calls_fail_with_each_errno_of_their_row),
 	CASE(acceptor_fails_with_each_errno_of_its_row),
 	CASE(memory_elsewhere_fails_with_each_errno_of_its_row),
+	CASE(world_decides_which_calls_of_others_fail),
 };
 
 int main(void)

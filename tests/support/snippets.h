@@ -39,6 +39,7 @@
 #include <weir/kind.h>
 #include <weir/message.h>
 #include <weir/mmap.h>
+#include <weir/object.h>
 #include <weir/op.h>
 #include <weir/pipeline.h>
 #include <weir/poll-hook.h>
@@ -139,6 +140,17 @@ void on_found(struct weir_op *, int64_t);
 struct query;
 weir_op_cancel_fn resolve_cancel;
 void send_query(struct query *q);
+#elif defined(SNIPPETS_OF_base)
+static struct acme {
+	int number;
+} *card;
+int acme_reset(struct acme *card);
+#elif defined(SNIPPETS_OF_object)
+static struct queue {
+	struct weir_object *obj;
+} *q;
+void queue_notified(void *arg);
+void queue_stop(void *arg);
 #elif defined(SNIPPETS_OF_poll_hook)
 static struct ucx {
 	struct ucp_worker *worker;
