@@ -25,6 +25,8 @@
  */
 static _Thread_local char *message;
 static _Thread_local const char *literal;	/* If set, it is newer. */
+static _Thread_local unsigned int stamp;	/* Of this thread's message. */
+atomic_uint why_stamps;
 static char no_memory[] = "no memory, not even for the error message";
 static pthread_key_t at_exit;
 static int have_key;
@@ -88,8 +90,20 @@ const char *weir_why(void)
 	return message ? message : "";
 }
 
+static void set_stamp(void)
+{
+	stamp = atomic_fetch_add_explicit(&why_stamps, 1,
+					  memory_order_relaxed) + 1;
+}
+
+bool why_is_new(unsigned int since)
+{
+	return (int)(stamp - since) > 0;
+}
+
 int why_static(int err, const char *text)
 {
+	set_stamp();
 	literal = text;
 	return err;
 }
@@ -99,6 +113,7 @@ int weir_why_set(int err, const char *fmt, ...)
 	char *to = buffer(), text[WHY_MAX];
 	va_list ap;
 
+	set_stamp();
 	if (to) {
 		/* Not in place: the old message may be an argument. */
 		va_start(ap, fmt);

@@ -2,6 +2,8 @@
 #ifndef WEIR_BASE_WHY_H
 #define WEIR_BASE_WHY_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <weir/base.h>
@@ -29,6 +31,20 @@ __attribute__((cold)) int why_no_fd(int err, const char *call,
  * copied or allocated.  For refusals that are the same if the call is repeated.
  */
 __attribute__((cold)) int why_static(int err, const char *text);
+
+/*
+ * Whether this thread has set a message since @since, which was the result of
+ * why_begin(): for a call of a user's function, which may leave one.  The stamps
+ * are of all threads, so that the first of the two, on the data path, is a load.
+ */
+extern atomic_uint why_stamps;
+
+static inline unsigned int why_begin(void)
+{
+	return atomic_load_explicit(&why_stamps, memory_order_relaxed);
+}
+
+bool why_is_new(unsigned int since);
 
 /*
  * Name the public call: a message that begins with "@object: ", from

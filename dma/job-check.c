@@ -79,6 +79,7 @@ static int set_sides(const struct weir_job *job, struct job_shape *s)
 	/* There is no kind 0. */
 	if (unlikely(job->flags & ~JOB_FLAGS || job->kind - 1u >= N_KINDS - 1)) {
 		kind = kind_row(job);
+		s->kind_refused = false;
 		if (!kind || job->flags & ~JOB_FLAGS)
 			return -EINVAL;
 	} else {
@@ -162,7 +163,7 @@ static int check_registered(const struct weir_dma *dma,
 	s->total = s->src.total;
 	s->src.plain = false;	/* Not done at once, like small copies. */
 	s->kind = (struct weir_kind_shape){ 1, 1, 0 };
-	s->kind_refused = false;
+	s->kind_since = why_begin();
 	if (!s->total && !(ops->flags & WEIR_KIND_EMPTY))
 		return -EINVAL;
 	if (s->total > INT64_MAX || (s->dst_side && s->dst.total > INT64_MAX))

@@ -6,6 +6,7 @@
  */
 
 #include <errno.h>
+#include <string.h>
 
 #include <weir/route.h>
 
@@ -43,6 +44,16 @@ static bool is_extra_for_cpu(const struct weir_dma *dma,
 	return true;
 }
 
+/* The .shape() of its kind has refused @job, and may have left a message. */
+__attribute__((cold)) static int refuse_kind(const struct weir_job *job,
+					     const struct job_shape *s, int err)
+{
+	if (why_is_new(s->kind_since))
+		return err;
+	return why(err, "weir_job_start: the kind '%s' refuses the arguments: "
+		   "%s", weir_kind_name(job->kind), strerror(-err));
+}
+
 /* Like job_check(), but without the reasons of a plan; a refusal sets
  * weir_why(). */
 static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
@@ -51,7 +62,9 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 	int err = job_check_operands(dma, job, s);
 
 	if (unlikely(err))
-		return job_refuse(dma, job, err);
+		return kind_is_user(job->kind) && s->kind_refused ?
+			       refuse_kind(job, s, err) :
+			       job_refuse(dma, job, err);
 	if (unlikely(!is_for_cpu(dma, job, s)) &&
 	    !is_extra_for_cpu(dma, job, s))
 		return job_plan_to_start(dma, job, s);
@@ -67,17 +80,21 @@ static int may_start(struct weir_dma *dma, struct weir_job *job)
 				  "started; see weir_dma_start()");
 	if (unlikely(dma->n_jobs >= dma->jobs_max)) {
 		dma->stats.refused++;
-		return -EAGAIN;
+		return why_static(-EAGAIN, "weir_job_start: as many jobs as "
+				  ".jobs_max allows are in flight; start it "
+				  "again in a callback");
 	}
 	return op_admit(dma->r, &job->op);
 }
 
 /* What may_start() says; where the operation is refused there is no message yet. */
-__attribute__((cold)) static int refuse_start(int err, const struct weir_job *job)
+__attribute__((cold)) static int refuse_start(int err, const struct weir_dma *dma,
+					      const struct weir_job *job)
 {
-	return err == -EINVAL || err == -ESHUTDOWN ?
-		       op_refused(err, &job->op, "weir_job_start") :
-		       op_admitted(err);
+	bool has_message = err == -EBADFD ||
+			   (err == -EAGAIN && dma->n_jobs >= dma->jobs_max);
+
+	return has_message ? err : op_refused(err, &job->op, "weir_job_start");
 }
 
 static void job_cancel(struct weir_op *op)
@@ -258,19 +275,38 @@ static int start_or_take_back(struct weir_job *job)
 	return err;
 }
 
+/* An engine, or a function of the user's that it calls, may leave a message; if
+ * none has, that of an older call must not stand for this one. */
+__attribute__((cold)) static int refuse_engine(int err,
+					       const struct engine *e,
+					       unsigned int since)
+{
+	if (why_is_new(since))
+		return err;
+	if (err == -EAGAIN)
+		return why_static(err, "weir_job_start: the engine has no "
+				  "capacity now; start the job again later");
+	return why(err, "weir_job_start: the engine '%s' refuses the job: %s",
+		   e->kind->ops.name, strerror(-err));
+}
+
 static int begin(struct weir_dma *dma, struct weir_job *job)
 {
+	const struct engine *e = job_priv(job)->engine;
+	unsigned int since = why_begin();
 	int err;
 
 	if (unlikely(job->flags & (WEIR_JOB_FENCE | WEIR_JOB_LAZY)) &&
 	    order_hold(job))
 		return 0;
-	if (job_priv(job)->engine->kind->is_alone)
-		return start_or_take_back(job);
-	job_enter(job);
-	err = start_or_take_back(job);
-	job_exit(dma, job);
-	return err;
+	if (e->kind->is_alone) {
+		err = start_or_take_back(job);
+	} else {
+		job_enter(job);
+		err = start_or_take_back(job);
+		job_exit(dma, job);
+	}
+	return likely(!err) ? 0 : refuse_engine(err, e, since);
 }
 
 int weir_job_start(struct weir_dma *dma, struct weir_job *job)
@@ -287,7 +323,7 @@ int weir_job_start(struct weir_dma *dma, struct weir_job *job)
 		return err;
 	err = may_start(dma, job);
 	if (unlikely(err))
-		return refuse_start(err, job);
+		return refuse_start(err, dma, job);
 
 	job_priv(job)->total = s.total;
 	PROBE3(job_submit, job, job->kind, s.total);

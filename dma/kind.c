@@ -123,8 +123,11 @@ int weir_kind_register(const struct weir_kind_ops *ops, uint32_t *kind)
 int kind_begin(struct weir_job *job)
 {
 	const struct weir_kind_ops *ops = kind_of(job);
+	unsigned int since = why_begin();
 	int err = ops->begin ? ops->begin(job) : 0;
 
+	if (err < 0 && why_is_new(since))
+		return (int)sane_result(err);
 	if (err)
 		return why_static(err < 0 ? (int)sane_result(err) : -EIO,
 				  "weir_job_start: the job's kind cannot begin "

@@ -48,7 +48,6 @@ static struct weir_provider *providers[WEIR_PROVIDERS_MAX];
 struct weir_provider_list {
 	const struct weir_provider *provider;
 	struct device_list *list;
-	int err;	/* Of the last device that was refused. */
 };
 
 static struct weir_provider *provider_of(const struct weir_device *dev)
@@ -56,12 +55,15 @@ static struct weir_provider *provider_of(const struct weir_device *dev)
 	return weir_container_of(dev->info.cls, struct weir_provider, cls);
 }
 
-/* What a function of the user's has returned, with a message. */
-static int result_of(int err, const char *call, const char *who,
-		     const char *fn)
+/* What a function of the user's has returned, which was called at @since: with a
+ * message, if it has left none itself. */
+static int result_of(int err, unsigned int since, const char *call,
+		     const char *who, const char *fn)
 {
 	if (!err)
 		return 0;
+	if (err < 0 && why_is_new(since))
+		return (int)sane_result(err);
 	err = err < 0 ? (int)sane_result(err) : -EIO;
 	return why(err, "%s: %s%s: %s", call, who, fn, strerror(-err));
 }
@@ -74,22 +76,21 @@ static int list_devices(const struct device_class *cls,
 	const struct weir_provider *p =
 		weir_container_of(cls, struct weir_provider, cls);
 	struct weir_provider_list own = { .provider = p, .list = list };
-	int err = p->ops.list(p->arg, &own);
+	unsigned int since = why_begin();
 
-	/* The message of that call says more. */
-	if (err < 0 && own.err == err)
-		return err;
-	return result_of(err, "weir_device_list", p->owner.name, "'s .list()");
+	return result_of(p->ops.list(p->arg, &own), since, "weir_device_list",
+			 p->owner.name, "'s .list()");
 }
 
 static int open_device(struct weir_device *dev)
 {
 	const struct weir_provider *p = provider_of(dev);
+	unsigned int since = why_begin();
 
 	dev->priv = p->arg;
 	return p->ops.open ? result_of(p->ops.open(p->arg, dev, &dev->priv),
-				       "weir_device_open", device_name(dev),
-				       "") : 0;
+				       since, "weir_device_open",
+				       device_name(dev), "") : 0;
 }
 
 static void close_device(struct weir_device *dev)
@@ -115,20 +116,22 @@ static int register_mem(struct weir_device *dev,
 		.fd = range->fd,
 	};
 	struct weir_provider_key key = { NULL, 0, 0 };
+	unsigned int since = why_begin();
 	int err = provider_of(dev)->ops.mem_register(dev->priv, &own, &key);
 
 	if (!err)
 		*ret = (struct device_mr){ key.data, key.lkey, key.rkey };
-	return result_of(err, "weir_mmap_keys", device_name(dev),
+	return result_of(err, since, "weir_mmap_keys", device_name(dev),
 			 " does not register the memory");
 }
 
 static int deregister_mem(struct weir_device *dev, const struct device_mr *mr)
 {
 	const struct weir_provider_key key = { mr->priv, mr->lkey, mr->rkey };
+	unsigned int since = why_begin();
 
 	return result_of(provider_of(dev)->ops.mem_deregister(dev->priv, &key),
-			 "weir_mmap_stop", device_name(dev),
+			 since, "weir_mmap_stop", device_name(dev),
 			 " keeps its registration");
 }
 
@@ -149,13 +152,14 @@ static int describe(struct weir_device *dev, const struct device_mr *mr,
 		    struct device_desc *desc)
 {
 	const struct weir_provider_key key = { mr->priv, mr->lkey, mr->rkey };
+	unsigned int since = why_begin();
 	struct weir_provider_desc own;
 	int err;
 
 	desc_of(&own, desc);
 	err = provider_of(dev)->ops.describe(dev->priv, &key, &own);
 	if (err)
-		return result_of(err, "weir_mmap_export_device",
+		return result_of(err, since, "weir_mmap_export_device",
 				 device_name(dev), "");
 	desc->addr = own.addr;
 	desc->n_bytes = own.n_bytes;
@@ -167,6 +171,7 @@ static int import(struct weir_device *dev, const struct device_desc *desc,
 		  struct device_import *ret)
 {
 	struct weir_provider_import given = { .addr = desc->addr };
+	unsigned int since = why_begin();
 	struct weir_provider_desc own;
 	int err;
 
@@ -175,7 +180,8 @@ static int import(struct weir_device *dev, const struct device_desc *desc,
 	if (!err)
 		*ret = (struct device_import){ given.domain, given.addr,
 					       given.data };
-	return result_of(err, "weir_mmap_import_device", device_name(dev), "");
+	return result_of(err, since, "weir_mmap_import_device",
+			 device_name(dev), "");
 }
 
 static void import_end(struct weir_device *dev,
@@ -407,8 +413,7 @@ static int list_add(struct weir_provider_list *list,
 int weir_provider_list_add(struct weir_provider_list *list,
 			   const struct weir_device_caps *caps)
 {
-	list->err = list_add(list, caps);
-	return list->err;
+	return list_add(list, caps);
 }
 
 void *weir_provider_card(const struct weir_provider *p,
@@ -456,6 +461,7 @@ static void detach(struct engine *e, void *provider)
 /* Have an engine of @p in @dma, unless there is none for this context. */
 static int attach(struct weir_dma *dma, struct weir_provider *p)
 {
+	unsigned int since = why_begin();
 	struct engine *e;
 	void *arg = p->arg;
 	int err = p->ops.engine_open ?
@@ -469,7 +475,7 @@ static int attach(struct weir_dma *dma, struct weir_provider *p)
 	}
 	uncount(p);
 	return err == -ENODEV ? 0 :
-	       result_of(err, "weir_dma_create", p->owner.name,
+	       result_of(err, since, "weir_dma_create", p->owner.name,
 			 "'s .engine_open()");
 }
 

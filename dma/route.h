@@ -55,7 +55,8 @@ struct job_shape {
 	struct operand_info src, dst;
 	uint64_t total;
 	struct weir_kind_shape kind;	/* Of a registered kind, */
-	bool kind_refused;		/* whose .shape() has refused it. */
+	bool kind_refused;		/* whose .shape() has refused it, */
+	unsigned int kind_since;	/* called at this why_begin(). */
 	bool at_sight;			/* In memory it is for the cpu engine. */
 	struct plan plan;
 	bool planned;			/* .plan is set. */

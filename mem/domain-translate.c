@@ -79,6 +79,7 @@ int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 			  size_t len, struct weir_translation *ret)
 {
 	struct weir_translation t = { .size = sizeof(t) };
+	unsigned int since;
 	int err;
 
 	if (!src || !dst || !ret || !len || (!addr && domain_is_memory(src)))
@@ -95,10 +96,13 @@ int weir_domain_translate(struct weir_domain *src, void *src_ctx,
 			   "domain %s", len, (unsigned long long)addr, src->id);
 	/* The domain's function may try to destroy it. */
 	domain_use(src);
+	since = why_begin();
 	err = ask(src, src_ctx, dst, dst_ctx, addr, len, &t);
 	if (err) {
 		domain_unuse(src);
-		return err;
+		return why_is_new(since) ? err :
+		       why_static(err, CALL ": the domain has no translation, "
+				  "or its function refuses this one");
 	}
 	t.translator = src;
 	t.translator_ctx = src_ctx;

@@ -275,13 +275,20 @@ static int start(struct weir_reactor *r, struct weir_op *op,
 		 struct domain_call *call, weir_domain_move_fn *fn,
 		 const char *name)
 {
+	unsigned int since = why_begin();
 	int err;
 
 	if (!fn)
 		return refuse_move(-EOPNOTSUPP, name);
 	err = op_admit(r, op);
+	if (err)
+		return op_refused(err, op, name);
 	call->fn = fn;
-	return err ? op_refused(err, op, name) : domain_move(r, op, call);
+	err = domain_move(r, op, call);
+	if (unlikely(err) && !why_is_new(since))
+		return why(err, "%s: the function of domain %s refuses it: %s",
+			   name, call->domain->id, strerror(-err));
+	return err;
 }
 
 /* The slot of the function @name of @domain, if its kind has functions. */

@@ -296,6 +296,12 @@ static inline struct weir_buf *take(struct weir_inventory *inv,
 	return buf;
 }
 
+static int refuse_none(void)
+{
+	return why_static(-EAGAIN, "the inventory has no descriptor left; put "
+			  "a buf, or see weir_inventory_expand()");
+}
+
 static int refuse_mmap(int err, bool get)
 {
 	if (err == -ESTALE)
@@ -324,7 +330,7 @@ static inline int get(struct weir_buf **ret, struct weir_inventory *inv,
 				  "not within the mmap, or the data not "
 				  "within the bytes");
 	if (unlikely(!inv->free_list.free))
-		return -EAGAIN;
+		return refuse_none();
 	*ret = take(inv, link, addr, len, data, data_len);
 	return 0;
 }
@@ -377,7 +383,7 @@ static int may_dup(struct weir_inventory *inv, const struct weir_buf *src)
 		if (err)
 			return refuse_mmap(err, false);
 	}
-	return n > inv->free_list.n_free ? -EAGAIN : 0;
+	return n > inv->free_list.n_free ? refuse_none() : 0;
 }
 
 int weir_inventory_dup(struct weir_buf **ret, struct weir_inventory *inv,

@@ -472,16 +472,21 @@ int weir_pool_destroy(struct weir_pool *pool)
 	return 0;
 }
 
+__attribute__((cold)) static int refuse_none(struct pool_class *pc)
+{
+	pc->empty++;
+	return why_static(-EAGAIN, "the pool has no such buffer, or others "
+			  "wait for one; see weir_pool_wait()");
+}
+
 static inline int get(struct weir_buf **ret, struct pool_class *pc)
 {
 	struct weir_buf *buf;
 
 	reactor_check_thread(pc->pool->r);
 	if (unlikely(!pc->free_list.free || shared_pool_has_waiters(pc->cls)) &&
-	    !shared_pool_refill(pc, 1)) {
-		pc->empty++;
-		return -EAGAIN;
-	}
+	    !shared_pool_refill(pc, 1))
+		return refuse_none(pc);
 	buf = free_list_pop(&pc->free_list);
 	pool_hand_out(pc, buf);
 	*ret = buf;
@@ -525,10 +530,8 @@ int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
 		return why_static(-EMSGSIZE, "weir_pool_get_bulk: no class of "
 				  "the pool has bufs of that size");
 	if ((pc->free_list.n_free < n || shared_pool_has_waiters(pc->cls)) &&
-	    !shared_pool_refill(pc, n)) {
-		pc->empty++;
-		return -EAGAIN;
-	}
+	    !shared_pool_refill(pc, n))
+		return refuse_none(pc);
 	for (i = 0; i < n; i++) {
 		ret[i] = free_list_pop(&pc->free_list);
 		pool_hand_out(pc, ret[i]);

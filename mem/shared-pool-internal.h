@@ -36,7 +36,6 @@
 #include <weir/pool.h>
 #include <weir/shared-pool.h>
 
-#include "base/provider.h"
 #include "mem/buf-internal.h"
 #include "reactor/stats/page.h"
 
@@ -243,14 +242,7 @@ void shared_pool_stop_caching(struct weir_pool *pool);
 void shared_pool_start_caching(struct weir_pool *pool);
 
 /* The buffer that a wait has brought, or NULL. */
-struct weir_buf *shared_pool_taken(const struct weir_op *op)
-	PROVIDER_API(shared_pool_taken);
-
-/* Wait no more.  A buffer that came, and whose callback has not begun, goes
- * back now: the callback finds none.  One that is on its way from another
- * thread does come to the callback, which puts it. */
-void shared_pool_wait_end(struct weir_op *op)
-	PROVIDER_API(shared_pool_wait_end);
+struct weir_buf *shared_pool_taken(const struct weir_op *op);
 
 /* shared-pool.c: under the lock. */
 

@@ -315,17 +315,6 @@ struct weir_buf *shared_pool_taken(const struct weir_op *op)
 	return op->cls == &wait_class ? taken(op) : NULL;
 }
 
-void shared_pool_wait_end(struct weir_op *op)
-{
-	if (!weir_op_is_busy(op))
-		return;
-	weir_op_cancel(op);
-	if (op->state != OP_READY)
-		return;
-	weir_buf_put(shared_pool_taken(op));
-	op->u.words[WAIT_BUF] = 0;
-}
-
 static void begin_wait(struct pool_class *pc, struct weir_op *op)
 {
 	op_enlist(pc->pool->r, op, &wait_class);

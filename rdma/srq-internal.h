@@ -74,6 +74,7 @@ struct srq_member {
 struct srq_wait {
 	struct weir_op op;
 	struct weir_srq *srq;		/* NULL: it is gone. */
+	bool gave_back;			/* The buf was put before the callback. */
 };
 
 struct weir_srq {

@@ -95,7 +95,8 @@ void srq_slot_drop(struct srq_slot *slot)
 static uint32_t srq_n_bufs(const struct weir_srq *srq)
 {
 	const struct weir_op *op = &srq->wait->op;
-	uint32_t i, n = weir_op_is_busy(op) && shared_pool_taken(op);
+	uint32_t i, n = weir_op_is_busy(op) && !srq->wait->gave_back &&
+			weir_pool_taken(op);
 
 	for (i = 0; i < srq->opts.recvs; i++)
 		n += srq->slots[i].buf != NULL;
@@ -174,6 +175,7 @@ static void wait_for_buf(struct weir_srq *srq)
 	if (!srq->free || weir_op_is_busy(&srq->wait->op))
 		return;
 	srq->stats.starved++;
+	srq->wait->gave_back = false;
 	if (weir_pool_wait(srq->pool, &srq->wait->op))
 		try_later(srq, AGAIN_NS);
 }
@@ -232,12 +234,25 @@ int srq_fill(struct weir_srq *srq, bool all)
 	return fill(srq, NULL);
 }
 
+/* A buf that has come, and whose callback has not begun, goes back now. */
+static void end_wait(struct srq_wait *wait)
+{
+	if (!weir_op_is_busy(&wait->op) || wait->gave_back)
+		return;
+	weir_op_cancel(&wait->op);
+	wait->gave_back = weir_pool_taken(&wait->op);
+	if (wait->gave_back)
+		weir_buf_put(weir_pool_taken(&wait->op));
+}
+
 /* There is no buf if the wait was ended because the device is no longer
  * ours. */
 static void on_buf(struct weir_op *op, int64_t res)
 {
 	struct srq_wait *wait = weir_container_of(op, struct srq_wait, op);
-	struct weir_buf *buf = res < 0 ? NULL : shared_pool_taken(op);
+	struct weir_buf *buf = res < 0 || wait->gave_back ?
+				       NULL :
+				       weir_pool_taken(op);
 	struct weir_srq *srq = wait->srq;
 
 	if (srq && srq->srq && !srq->failed) {
@@ -420,7 +435,7 @@ static void srq_unbind(struct weir_srq *srq)
 		ibv_destroy_srq(srq->srq);
 	srq->srq = NULL;
 	free_channel(srq);
-	shared_pool_wait_end(&srq->wait->op);
+	end_wait(srq->wait);
 	srq_slots_empty(srq);
 	(void)srq_free_memory(srq);
 	srq->pool = NULL;

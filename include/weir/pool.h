@@ -255,9 +255,10 @@ WEIR_API uint32_t weir_pool_owners(const struct weir_pool *pool,
 
 /*
  * Get the buffer that a completed weir_pool_wait(), @op, has taken; NULL if it
- * failed.
+ * failed, or still waits.
  *
- * Valid until @op is started again.
+ * Valid until @op is started again; the wait may have taken it before the
+ * callback begins.
  *
  * Returns the buf, or NULL.  Call on the pool's reactor.  Never blocks.
  */

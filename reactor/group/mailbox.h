@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/provider.h"
+#include "base/why.h"
 
 struct rings;
 struct weir_op;
@@ -71,7 +72,8 @@ int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg);
 static inline int mailbox_refuses(struct mailbox *box)
 {
 	atomic_fetch_add_explicit(&box->refused, 1, memory_order_relaxed);
-	return -EAGAIN;
+	return why_static(-EAGAIN, "the mailbox of the other reactor, or the "
+			  "ring to it, is full; see weir_capacity_wait()");
 }
 
 /* Whether something is there for the reactor. */

@@ -21,6 +21,7 @@
 #include <weir/export.h>
 #include <weir/file.h>
 #include <weir/inventory.h>
+#include <weir/kind.h>
 #include <weir/pipeline.h>
 #include <weir/pool.h>
 #include <weir/route.h>
@@ -329,6 +330,188 @@ static void refused_starts_of_operations_leave_a_message(void **state)
 	REFUSED(-EINVAL, weir_recv, r, &op, 0, &c, 1, 0);
 }
 
+/* @call, with these arguments, returns -EAGAIN, and what it leaves is no older
+ * message. */
+#define FULL(call, ...) \
+	do { \
+		why(0, #call ": an older message"); \
+		assert_int_equal(call(__VA_ARGS__), -EAGAIN); \
+		assert_null(strstr(weir_why(), "older")); \
+		assert_true(strlen(weir_why()) > 20); \
+	} while (0)
+
+static void call_without_capacity_leaves_no_older_message(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+			(struct weir_reactor_opts){ .ops_max = 4 });
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){
+			.jobs_max = 1 });
+	struct weir_pool_opts popts = { .size = sizeof(popts), .bufs = 1,
+					.buf_size = 4096 };
+	struct weir_inventory_opts iopts = { .size = sizeof(iopts), .bufs = 1 };
+	struct weir_inventory *inv;
+	struct weir_buf *buf, *more[2];
+	struct weir_pool *pool;
+	struct weir_mmap *m;
+	struct weir_op ops[5];
+	struct jrec j[2];
+	char *mem = aligned_alloc(4096, LEN);
+	int i;
+
+	m = start_mmap(mem, LEN, WEIR_MMAP_WRITE);
+	for (i = 0; i < 2; i++) {
+		jrec_init(&j[i]);
+		weir_job_fill(&j[i].job, weir_operand_mem(mem, 8), 0);
+	}
+	STARTS(weir_job_start(dma, &j[0].job));
+	FULL(weir_job_start, dma, &j[1].job);
+	UNTIL(r, j[0].calls);
+	for (i = 0; i < 5; i++)
+		weir_op_init(&ops[i], nothing);
+	for (i = 0; i < 4; i++)
+		assert_int_equal(weir_nop(r, &ops[i]), 0);
+	FULL(weir_nop, r, &ops[4]);
+	FULL(weir_op_start, r, &ops[4], NULL, NULL);
+	FULL(weir_job_start, dma, &j[1].job);
+	some_turns(r, 3);
+	assert_int_equal(weir_pool_create(&pool, r, &popts), 0);
+	assert_int_equal(weir_pool_get(&buf, pool), 0);
+	FULL(weir_pool_get, &more[0], pool);
+	FULL(weir_pool_get_sized, &more[0], pool, 100);
+	FULL(weir_pool_get_bulk, more, pool, 100, 2);
+	weir_buf_put(buf);
+	assert_int_equal(weir_pool_destroy(pool), 0);
+	assert_int_equal(weir_inventory_create(&inv, r, &iopts), 0);
+	assert_int_equal(weir_inventory_attach(inv, m), 0);
+	assert_int_equal(weir_inventory_get(&buf, inv, m, mem, 8, mem, 8), 0);
+	FULL(weir_inventory_get, &more[0], inv, m, mem, 8, mem, 8);
+	FULL(weir_inventory_dup, &more[0], inv, buf);
+	weir_buf_put(buf);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	free(mem);
+}
+
+/* An engine, a domain and a kind that refuse, and may say why. */
+struct refuser {
+	int err;
+	const char *says;
+};
+
+static int refuse(const struct refuser *who)
+{
+	return who->says ? weir_why_set(who->err, "%s", who->says) : who->err;
+}
+
+static int refuser_can(void *arg, const struct weir_engine_query *q,
+		       const char **why)
+{
+	(void)arg, (void)why;
+	return q->kind == WEIR_JOB_CRC32C;
+}
+
+static int refuser_start(void *arg, struct weir_job *job)
+{
+	(void)job;
+	return refuse(arg);
+}
+
+static const struct weir_engine_ops refuser_ops = {
+	.size = sizeof(refuser_ops), .name = "refuser", .can = refuser_can,
+	.start = refuser_start,
+};
+
+static int refuser_pull(struct weir_domain *d, struct weir_reactor *r,
+			struct weir_op *op, const struct weir_domain_move *m)
+{
+	(void)r, (void)op, (void)m;
+	return refuse(weir_domain_ctx(d));
+}
+
+static struct refuser kind_shapes, kind_begins;
+
+static int refuser_shape(const struct weir_job *job, uint64_t bytes,
+			 struct weir_kind_shape *ret)
+{
+	(void)job, (void)bytes, (void)ret;
+	return refuse(&kind_shapes);
+}
+
+static int refuser_begin(const struct weir_job *job)
+{
+	(void)job;
+	return refuse(&kind_begins);
+}
+
+static int refuser_run(struct weir_kind_run *run)
+{
+	(void)run;
+	return -EIO;
+}
+
+static uint32_t refuser_kind(void)
+{
+	static const struct weir_kind_ops ops = {
+		.size = sizeof(ops), .name = "refuser",
+		.shape = refuser_shape, .begin = refuser_begin,
+		.run = refuser_run,
+	};
+	uint32_t kind = weir_kind_find("refuser");
+
+	if (!kind)
+		assert_int_equal(weir_kind_register(&ops, &kind), 0);
+	return kind;
+}
+
+/* Without a message of its own, then with one. */
+static void try_refuser(struct weir_dma *dma, struct weir_job *job,
+			struct refuser *who)
+{
+	who->err = -EKEYREJECTED;
+	who->says = NULL;
+	REFUSED(-EKEYREJECTED, weir_job_start, dma, job);
+	who->says = "acme: the key is revoked";
+	why(0, "an older message");
+	assert_int_equal(weir_job_start(dma, job), -EKEYREJECTED);
+	assert_string_equal(weir_why(), who->says);
+	who->err = 0;
+	who->says = NULL;
+}
+
+static void user_function_that_refuses_a_job_leaves_a_message(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_domain_opts opts = { .size = sizeof(opts),
+					 .kind = WEIR_DOMAIN_USER,
+					 .len = LEN };
+	struct refuser engine = { 0 }, domain = { 0 };
+	struct weir_domain *d;
+	struct weir_dma *dma;
+	char mem[64];
+	struct jrec j;
+
+	memset(mem, 0, sizeof(mem));
+	assert_int_equal(weir_dma_create(&dma, r, NULL), 0);
+	assert_int_equal(weir_dma_add_engine(dma, &refuser_ops, &engine), 0);
+	assert_int_equal(weir_dma_start(dma), 0);
+	jrec_init(&j);
+	weir_job_crc32c(&j.job, weir_operand_mem(mem, 8), 0);
+	try_refuser(dma, &j.job, &engine);
+	opts.ctx = &domain;
+	assert_int_equal(weir_domain_create(&d, &opts), 0);
+	assert_int_equal(weir_domain_set_pull(d, refuser_pull), 0);
+	weir_job_copy(&j.job, weir_operand_mem(mem, 8),
+		      weir_operand_at(d, 0, 8));
+	try_refuser(dma, &j.job, &domain);
+	assert_int_equal(weir_domain_destroy(d), 0);
+	weir_job_registered(&j.job, refuser_kind(), weir_operand_mem(NULL, 0),
+			    weir_operand_mem(mem, 8), NULL);
+	try_refuser(dma, &j.job, &kind_shapes);
+	try_refuser(dma, &j.job, &kind_begins);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+}
+
 static void stopped_reactor_refuses_by_the_name_of_the_call(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -354,6 +537,8 @@ int main(void)
 		CASE(refused_calls_about_memory_leave_a_message),
 		CASE(refused_destroy_of_a_reactor_counts_every_object),
 		CASE(refused_starts_of_operations_leave_a_message),
+		CASE(call_without_capacity_leaves_no_older_message),
+		CASE(user_function_that_refuses_a_job_leaves_a_message),
 		CASE(stopped_reactor_refuses_by_the_name_of_the_call),
 	};
 
