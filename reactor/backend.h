@@ -47,6 +47,7 @@ enum io_kind {
  * some time after every other event.  Embedded in the object that waits. */
 struct observer {
 	void (*fn)(struct observer *observer);
+	const struct weir_reactor *reactor; /* Set by .observe(). */
 	struct observer *next;
 	struct observer **pprev; /* NULL: not in a list. */
 };

@@ -21,6 +21,11 @@ struct weir_poller {
 	void *arg;
 };
 
+static void poller_abandon(struct reactor_obj *obj)
+{
+	weir_poller_destroy(weir_container_of(obj, struct weir_poller, obj));
+}
+
 int weir_poller_create(struct weir_poller **ret, struct weir_reactor *r,
 		       uint64_t period_ns, weir_poller_fn *fn, void *arg)
 {
@@ -37,6 +42,7 @@ int weir_poller_create(struct weir_poller **ret, struct weir_reactor *r,
 		free(p);
 		return err;
 	}
+	p->obj.abandon = poller_abandon;
 	p->reactor = r;
 	p->period_ns = period_ns;
 	p->fn = fn;

@@ -57,6 +57,9 @@ struct reactor_obj {
 	void (*stop)(struct reactor_obj *obj);
 	/* It was set running again.  NULL: nothing to do. */
 	void (*start)(struct reactor_obj *obj);
+	/* reactor_abandon(): detach and free it, without a callback.  NULL: it
+	 * cannot be, so the reactor stays. */
+	void (*abandon)(struct reactor_obj *obj);
 	struct reactor_obj *next;
 	struct reactor_obj **pprev;
 };
@@ -193,6 +196,16 @@ void reactor_detach(struct reactor_obj *obj);
 
 /* object-user.c: tell those of <weir/object.h> that @r begins to stop. */
 void objects_stop(struct weir_reactor *r);
+
+/*
+ * The program that @r belongs to was killed: free @r without a callback.  Its
+ * operations become idle wherever they are; the backend has forgotten those
+ * that it had.  Objects that have an .abandon() are freed.
+ *
+ * Returns false if @r is not freed, because it has others, or is in a group:
+ * the memory of @r and of those must stay, and nothing may use it.
+ */
+bool reactor_abandon(struct weir_reactor *r) PROVIDER_API(reactor_abandon);
 
 /* Time, read at most once in a turn; or read afresh, for the rest of it. */
 static inline uint64_t reactor_now_fresh(struct weir_reactor *r)

@@ -313,6 +313,50 @@ int weir_reactor_destroy(struct weir_reactor *r)
 	return 0;
 }
 
+/* @by_result: linked by their order of result, not by the live list. */
+static void forget_ops(struct weir_op *op, bool by_result)
+{
+	struct weir_op *next;
+
+	for (; op; op = next) {
+		next = by_result ? op->next : op->live_next;
+		op->state = OP_IDLE;
+		op->flags = 0;
+		op->entered = 0;
+		op->deadline = (struct weir_timer_node){ 0 };
+	}
+}
+
+bool reactor_abandon(struct weir_reactor *r)
+{
+	struct reactor_obj *obj, *next;
+
+	reactor_check_thread(r);
+	debug_check(!reactor_is_entered(r));
+	r->state = WEIR_REACTOR_STOPPED;
+	r->attention |= ATTENTION_STOPPING;
+	forget_ops(r->live, false);
+	forget_ops(r->repeats.due, false);
+	forget_ops(r->repeats.asked, false);
+	forget_ops(r->ready, true);
+	forget_ops(r->deferred, true);
+	for (obj = r->objs; obj; obj = next) {
+		next = obj->next;
+		if (obj->abandon)
+			obj->abandon(obj);
+	}
+	rx_destroy(r);
+	stats_end(r);
+	if (r->objs || r->core || r->n_hooks || r->mailbox.rings) {
+		r->backend->destroy(r);
+		return false;
+	}
+	r->n_timers = 0;
+	timers_fini(r);
+	reactor_free(r);
+	return true;
+}
+
 const char *weir_reactor_backend(const struct weir_reactor *r)
 {
 	return r->backend->name;

@@ -35,6 +35,11 @@ void source_start(struct reactor_obj *obj)
 		s->deliver(s, err, -1);
 }
 
+static void source_abandon(struct reactor_obj *obj)
+{
+	source_destroy(weir_container_of(obj, struct source, obj));
+}
+
 int source_init(struct source *s, struct weir_reactor *r, const char *what,
 		enum source_kind kind, int fd)
 {
@@ -43,6 +48,7 @@ int source_init(struct source *s, struct weir_reactor *r, const char *what,
 	s->fd = fd;
 	s->obj.stop = source_stop;
 	s->obj.start = source_start;
+	s->obj.abandon = source_abandon;
 	return reactor_attach(r, &s->obj, what);
 }
 
