@@ -55,7 +55,9 @@ weiraccelinclude_HEADERS += \
 	%D%/weir/accel/xts.h
 
 weirsiminclude_HEADERS += \
+	%D%/weir/sim/aim.h \
 	%D%/weir/sim/file.h \
+	%D%/weir/sim/host.h \
 	%D%/weir/sim/memory.h \
 	%D%/weir/sim/runner.h \
 	%D%/weir/sim/socket.h \

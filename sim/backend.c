@@ -77,7 +77,7 @@ static int64_t accept_one(struct weir_sim *sim, struct sim_fd *f)
 	if (!f->cls->accept)
 		return -EINVAL;
 	if (sim_fault(sim, WEIR_SIM_ERROR, "acceptor"))
-		return errors[sim_rng(&sim->fault_rng[WEIR_SIM_ERROR]) % 3];
+		return errors[sim_rng(sim_fault_rng(sim, WEIR_SIM_ERROR)) % 3];
 	return f->cls->accept(f);
 }
 
@@ -204,7 +204,7 @@ static bool sim_ready(struct weir_reactor *r)
 
 static uint64_t sim_now(struct weir_reactor *r)
 {
-	return sim_of(r)->sim->now_ns;
+	return sim_clock(sim_of(r)->sim, sim_of(r)->host);
 }
 
 /* A turn takes virtual time, so a program that polls by turns sees the clock
@@ -229,10 +229,11 @@ static int sim_flush(struct weir_reactor *r)
 static int sim_wait(struct weir_reactor *r, uint64_t timeout_ns)
 {
 	struct weir_sim *sim = sim_of(r)->sim;
-	uint64_t until = WEIR_FOREVER - 1;
+	struct weir_sim_host *host = sim_of(r)->host;
+	uint64_t until = WEIR_FOREVER - 1, now = sim_clock(sim, host);
 
-	if (timeout_ns < until - sim->now_ns)
-		until = sim->now_ns + timeout_ns;
+	if (timeout_ns < until - now)
+		until = sim_world_time(host, now + timeout_ns);
 	sim_happened(sim);
 	while (!sim_ready(r) && !mailbox_has(&r->mailbox) &&
 	       !reactor_requested(r) && !reactor_hooks_due(r)) {
@@ -304,6 +305,9 @@ static int sim_create(struct weir_reactor *r,
 	sr->sim = sim;
 	sr->r = r;
 	sr->id = sim->n_reactors++;
+	sr->host = sim->here;
+	snprintf(sr->label, sizeof(sr->label), "%.16s%sreactor %u",
+		 sr->host ? sr->host->name : "", sr->host ? ": " : "", sr->id);
 	sr->turn_max = opts->turn_max;
 	sr->workers = opts->workers < SIM_WORKERS ? opts->workers :
 						    SIM_WORKERS;

@@ -380,7 +380,7 @@ static void do_work(struct work *w)
 		fail_half(w, -EIO, CODE_FAULT);
 	} else {
 		if (is_short(w))
-			n = sim_below(&sim->fault_rng[WEIR_SIM_SHORT], n);
+			n = sim_below(sim_fault_rng(sim, WEIR_SIM_SHORT), n);
 		move(w, n);
 		finish(w, n, (int64_t)n, 0);
 	}
@@ -420,6 +420,8 @@ static int refuse(struct weir_sim_card *c, const struct weir_domain_move *move,
 {
 	int err;
 
+	if (c->mem.sim->here)
+		return -EOPNOTSUPP;	/* A kill could not take it back. */
 	if (!c->open || (from && !from->open))
 		return -ENODEV;
 	err = sim_mem_check(&c->mem, sim_side(move, kind), c->align);

@@ -118,9 +118,8 @@ void sim_unqueue(struct weir_sim *sim, struct sim_event *ev)
 	set_root(sim, meld(sim->heap, below));
 }
 
-uint64_t sim_latency(struct weir_sim *sim, enum weir_sim_device device)
+uint64_t sim_latency_of(struct weir_sim *sim, const struct latency *l)
 {
-	const struct latency *l = &sim->latency[device];
 	uint64_t ns = l->min_ns, part, draw;
 
 	/* Halve at random, again and again: a geometric draw, in integers. */

@@ -39,6 +39,10 @@ static const char *const names[WEIR_SIM_FAULTS] = {
 	[WEIR_SIM_STALL] = "stall",
 	[WEIR_SIM_CRASH] = "crash",
 	[WEIR_SIM_REVOKE] = "revoke",
+	[WEIR_SIM_KILL] = "kill",
+	[WEIR_SIM_POWER] = "power",
+	[WEIR_SIM_PAUSE] = "pause",
+	[WEIR_SIM_PARTITION] = "partition",
 };
 
 const char *weir_sim_fault_name(unsigned int kind)
@@ -58,37 +62,40 @@ static uint32_t draw_rate(struct sim_rng *rng, uint32_t rate)
 	return rate ? rate : 1;
 }
 
-void sim_faults_init(struct weir_sim *sim, const struct weir_sim_opts *opts)
+void sim_faults_init(struct weir_sim *sim, struct sim_faults *ret,
+		     uint64_t faults, uint32_t rate, uint64_t stream)
 {
-	uint32_t rate = opts->rate ? opts->rate : RATE;
 	struct sim_rng swarm;
 	uint32_t drawn;
 
-	sim->faults_max = opts->faults_max ? opts->faults_max : UINT64_MAX;
-	sim_rng_init(&swarm, sim->seed, 100);
+	if (!rate)
+		rate = RATE;
+	sim_rng_init(&swarm, sim->seed, stream);
 	for (unsigned int i = 0; i < WEIR_SIM_FAULTS; i++) {
-		sim_rng_init(&sim->fault_rng[i], sim->seed, 101 + i);
-		drawn = opts->flags & WEIR_SIM_SWARM ? draw_rate(&swarm, rate) :
-						       rate;
-		sim->fault_rate[i] = opts->faults >> i & 1 ? drawn : 0;
+		sim_rng_init(&ret->rng[i], sim->seed, stream + 1 + i);
+		drawn = sim->opts.flags & WEIR_SIM_SWARM ?
+				draw_rate(&swarm, rate) : rate;
+		ret->rate[i] = faults >> i & 1 ? drawn : 0;
 	}
 }
 
 bool sim_fault(struct weir_sim *sim, enum weir_sim_fault kind,
 	       const char *where)
 {
-	uint32_t rate = sim->fault_rate[kind];
+	uint32_t rate = sim->faults->rate[kind];
 
 	if (!rate || !sim->depth || sim->healed ||
-	    sim_below(&sim->fault_rng[kind], rate) ||
+	    sim_below(sim_fault_rng(sim, kind), rate) ||
 	    sim->stats.faults_all >= sim->faults_max)
 		return false;
 	sim->stats.faults[kind]++;
 	sim->stats.faults_all++;
 	if (sim_traced(sim))
-		sim_trace(sim, "fault %llu: %s%s%s",
+		sim_trace(sim, "fault %llu: %s%s%s%s%s",
 			  (unsigned long long)sim->stats.faults_all,
-			  names[kind], where ? ": " : "", where ? where : "");
+			  names[kind], where ? ": " : "", where ? where : "",
+			  sim->here ? ", on " : "",
+			  sim->here ? sim->here->name : "");
 	return true;
 }
 
@@ -134,7 +141,7 @@ static enum io_kind row_of(const struct weir_op *op)
 
 int sim_draw_error(struct weir_sim *sim, const struct weir_op *op)
 {
-	struct sim_rng *rng = &sim->fault_rng[WEIR_SIM_ERROR];
+	struct sim_rng *rng = sim_fault_rng(sim, WEIR_SIM_ERROR);
 	const int *row = errors[row_of(op)];
 	unsigned int n = 0;
 
@@ -162,8 +169,8 @@ static int decide(const char *name)
 
 void sim_faults_enter(struct weir_sim *sim)
 {
-	if (!sim->fault_rate[WEIR_SIM_NOMEM] &&
-	    !sim->fault_rate[WEIR_SIM_SYSCALL])
+	if (!sim->hosts && !sim->own_faults.rate[WEIR_SIM_NOMEM] &&
+	    !sim->own_faults.rate[WEIR_SIM_SYSCALL])
 		return;
 	world = sim;
 	if (!atomic_fetch_add(&running, 1))

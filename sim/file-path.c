@@ -14,12 +14,13 @@
 #define COMPONENT_MAX 255
 
 /* The directory that @dirfd is open on, with a slash if it has a name. */
-static int begin_at(struct weir_sim *sim, int dirfd, char *ret)
+static int begin_at(struct weir_sim *sim, const char *root, int dirfd,
+		    char *ret)
 {
 	struct sim_fd *f;
 	struct file *file;
 
-	*ret = 0;
+	snprintf(ret, PATH_BYTES, "%s", root);
 	if (dirfd == AT_FDCWD)
 		return 0;
 	f = sim_fd_find(dirfd);
@@ -34,14 +35,15 @@ static int begin_at(struct weir_sim *sim, int dirfd, char *ret)
 	return 0;
 }
 
-int path_resolve(struct weir_sim *sim, int dirfd, const char *path, char *ret)
+int path_resolve(struct weir_sim *sim, const char *root, int dirfd,
+		 const char *path, char *ret)
 {
 	size_t at, len;
 	int err;
 
 	if (!*path)
 		return -ENOENT;
-	err = begin_at(sim, *path == '/' ? AT_FDCWD : dirfd, ret);
+	err = begin_at(sim, root, *path == '/' ? AT_FDCWD : dirfd, ret);
 	if (err)
 		return err;
 	at = strlen(ret);
@@ -71,6 +73,7 @@ static struct file *file_make(struct sim_files *files, struct inode *i,
 	if (!file)
 		return NULL;
 	file->files = files;
+	file->f.host = sim_host_named(files->sim, i ? i->name->path : dir);
 	file->f.flags = (uint32_t)flags;
 	memcpy(file->dir, dir, len);
 	file->inode = i;
@@ -211,6 +214,14 @@ static void tell(struct statx *ret, const struct inode *i)
 #endif
 }
 
+/* The root directory of the program that began @op. */
+static const char *root_of(const struct weir_op *op)
+{
+	const struct weir_sim_host *host = sim_of(op->reactor)->host;
+
+	return host ? host->name : "";
+}
+
 static int64_t stat_now(struct sim_files *files, struct weir_op *op)
 {
 	const char *path = (const char *)(uintptr_t)op->u.io.addr;
@@ -233,7 +244,8 @@ static int64_t stat_now(struct sim_files *files, struct weir_op *op)
 		i = file_of(f)->inode;
 		snprintf(name, sizeof(name), "%s", file_of(f)->dir);
 	} else if (!itself) {
-		err = path_resolve(files->sim, op->u.io.fd, path, name);
+		err = path_resolve(files->sim, root_of(op), op->u.io.fd, path,
+				   name);
 		i = err ? NULL : name_inode(files, name);
 		if (!err && !i && !dir_exists(files, name))
 			err = has_file_above(files, name) ? -ENOTDIR : -ENOENT;
@@ -375,8 +387,7 @@ static int check_how(const struct weir_op *op, const char **path)
 	return 0;
 }
 
-/* The names of @op; only a rename has a second one. */
-static int resolve(struct weir_sim *sim, const struct weir_op *op, char *name,
+int sim_path_names(struct weir_sim *sim, const struct weir_op *op, char *name,
 		   char *to)
 {
 	const char *path = (const char *)(uintptr_t)op->u.io.addr;
@@ -386,9 +397,10 @@ static int resolve(struct weir_sim *sim, const struct weir_op *op, char *name,
 	if (op->kind == IO_OPEN && op->u.io.aux)
 		err = check_how(op, &path);
 	if (!err)
-		err = path_resolve(sim, op->u.io.fd, path, name);
+		err = path_resolve(sim, root_of(op), op->u.io.fd, path, name);
 	if (!err && op->kind == IO_RENAME)
-		err = path_resolve(sim, (int)op->u.io.len, other, to);
+		err = path_resolve(sim, root_of(op), (int)op->u.io.len, other,
+				   to);
 	return err;
 }
 
@@ -399,7 +411,7 @@ bool sim_path_is_cut(struct weir_sim *sim, const struct weir_op *op)
 
 	if (!files || !files->cuts)
 		return false;
-	return resolve(sim, op, name, to) || is_cut(files, op, name) ||
+	return sim_path_names(sim, op, name, to) || is_cut(files, op, name) ||
 	       (op->kind == IO_RENAME && is_cut(files, op, to));
 }
 
@@ -415,7 +427,7 @@ int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
 	if (op->kind == IO_STATX && !*path)
 		return op->u.io.flags & AT_EMPTY_PATH ? stat_now(files, op) :
 							-ENOENT;
-	err = resolve(sim, op, name, to);
+	err = sim_path_names(sim, op, name, to);
 	if (err)
 		return err;
 	if (is_cut(files, op, name) ||

@@ -20,7 +20,7 @@ static int make(struct weir_sim *sim, const char *path, enum inode_kind kind,
 	char resolved[PATH_BYTES];
 	struct name *name;
 	struct inode *i;
-	int err = path_resolve(sim, AT_FDCWD, path, resolved);
+	int err = path_resolve(sim, "", AT_FDCWD, path, resolved);
 
 	if (err || !files)
 		return err ? err : -ENOMEM;
@@ -71,7 +71,7 @@ int weir_sim_file_open(struct weir_sim *sim, const char *path, int flags,
 {
 	struct sim_files *files = files_of(sim);
 	char name[PATH_BYTES];
-	int fd = files ? path_resolve(sim, AT_FDCWD, path, name) : -ENOMEM;
+	int fd = files ? path_resolve(sim, "", AT_FDCWD, path, name) : -ENOMEM;
 
 	if (!fd)
 		fd = path_open(files, name, flags, mode);
@@ -88,7 +88,7 @@ static int look_up(struct weir_sim *sim, const char *path, struct name **name,
 	char resolved[PATH_BYTES];
 
 	*name = NULL;
-	if (!files || path_resolve(sim, AT_FDCWD, path, resolved))
+	if (!files || path_resolve(sim, "", AT_FDCWD, path, resolved))
 		return -ENOENT;
 	*name = name_find(files, resolved);
 	if (dir_exists(files, resolved))
@@ -231,23 +231,13 @@ int weir_sim_file_corrupt(struct weir_sim *sim, const char *path, uint64_t off,
 {
 	struct inode *i;
 	struct name *name;
-	struct chunk *c;
 	int err = look_up(sim, path, &name, &i);
 
 	if (!err && off >= i->size)
 		err = -ERANGE;
 	if (err)
 		return err;
-	c = inode_need(i, off / CHUNK);
-	if (!c)
-		return -ENOMEM;
-	off %= CHUNK;
-	c->now[off] ^= mask;
-	if (c->old)
-		c->old[off] ^= mask;
-	if (c->mid && c->writes[off / SECTOR] > 1)
-		c->mid[off] ^= mask;
-	return 0;
+	return inode_flip(i, off, mask);
 }
 
 int weir_sim_space(struct weir_sim *sim, const char *prefix, uint64_t bytes)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,14 @@ static void files_cut(struct sim_part *part, const char *prefix)
 	names_cut(files, prefix);
 }
 
+static void files_off(struct sim_part *part, struct weir_sim_host *host)
+{
+	char prefix[PATH_BYTES];
+
+	snprintf(prefix, sizeof(prefix), "%s/", host->name);
+	files_cut(part, prefix);
+}
+
 static void files_destroy(struct sim_part *part)
 {
 	struct sim_files *files = weir_container_of(part, struct sim_files,
@@ -108,6 +117,7 @@ struct sim_files *files_of(struct weir_sim *sim)
 		return NULL;
 	files->part.name = "files";
 	files->part.cut = files_cut;
+	files->part.off = files_off;
 	files->part.destroy = files_destroy;
 	files->sim = sim;
 	files->changes_last = &files->changes;

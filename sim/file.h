@@ -196,6 +196,15 @@ void inode_sync_all(struct inode *i, uint64_t from, uint64_t to);
  * will be. */
 void inode_sync_failed(struct inode *i);
 
+/* The disk lies about the bytes that were just written there: no sync will
+ * write their sectors.  With @elsewhere they are on other sectors of the file,
+ * drawn from it, instead. */
+void inode_lose(struct inode *i, uint64_t off, uint64_t len,
+		struct sim_rng *elsewhere);
+
+/* Flip bits of a byte, in the cache and on the medium: 0 or -ENOMEM. */
+int inode_flip(struct inode *i, uint64_t off, unsigned char mask);
+
 /* Drop what a power cut loses. */
 void inode_cut(struct inode *i);
 
@@ -254,9 +263,11 @@ void names_fini(struct sim_files *files);
 
 /*
  * Write the name of @path, seen from @dirfd, to @ret, which has PATH_BYTES: no
- * slash at either end, and none twice.  0 or a negative errno.
+ * slash at either end, and none twice.  @root is the name of the root
+ * directory, "" for that of the world.  0 or a negative errno.
  */
-int path_resolve(struct weir_sim *sim, int dirfd, const char *path, char *ret);
+int path_resolve(struct weir_sim *sim, const char *root, int dirfd,
+		 const char *path, char *ret);
 
 /* Make a descriptor of @i, which is not a directory; O_TRUNC has been carried
  * out. */

@@ -1,5 +1,6 @@
 # libweir-sim: simulated worlds.
 libsim_la_SOURCES += \
+	%D%/aim.c \
 	%D%/backend.c \
 	%D%/card.c \
 	%D%/card.h \
@@ -13,6 +14,8 @@ libsim_la_SOURCES += \
 	%D%/file-world.c \
 	%D%/file.c \
 	%D%/file.h \
+	%D%/host-find.c \
+	%D%/host.c \
 	%D%/memory.c \
 	%D%/memory.h \
 	%D%/op.c \

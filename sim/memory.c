@@ -263,12 +263,12 @@ uint64_t sim_mem_latency(struct sim_mem *m, uint64_t len)
 	uint64_t ns = sim_latency(m->sim, WEIR_SIM_MEMORY) + len / BYTES_IN_NS;
 
 	if (sim_fault(m->sim, WEIR_SIM_DELAY, m->name))
-		ns *= 2 + sim_below(&m->sim->fault_rng[WEIR_SIM_DELAY], 1000);
+		ns *= 2 + sim_below(sim_fault_rng(m->sim, WEIR_SIM_DELAY), 1000);
 	return ns;
 }
 
 uint64_t sim_mem_stuck(struct sim_mem *m)
 {
-	return sim_rng(&m->sim->fault_rng[WEIR_SIM_STUCK]) & 1 ? STUCK_NS :
+	return sim_rng(sim_fault_rng(m->sim, WEIR_SIM_STUCK)) & 1 ? STUCK_NS :
 								 WEIR_FOREVER;
 }

@@ -66,6 +66,8 @@ int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 	sim->fds[i] = f;
 	f->sim = sim;
 	f->cls = cls;
+	if (!f->host)
+		f->host = sim->here;
 	f->users = 1;
 	f->fd = FD_BASE + (int)(sim->slot << FD_SHIFT | i);
 	op_queue_init(&f->waiting);
@@ -214,7 +216,7 @@ static void shorten(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op,
 	most = step->len ? (step->len - 1) / grain : 0;
 	if (most && sim_fault(sim, WEIR_SIM_SHORT, sim_io_name(op)))
 		step->len = grain * (1 +
-			sim_below(&sim->fault_rng[WEIR_SIM_SHORT], most));
+			sim_below(sim_fault_rng(sim, WEIR_SIM_SHORT), most));
 }
 
 static uint32_t rw_flags(const struct weir_op *op)
@@ -245,7 +247,7 @@ static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
 	if (step.flags & WEIR_RW_NOWAIT && !f->cls->waits &&
 	    sim_fault(sim, WEIR_SIM_EAGAIN, sim_io_name(op)))
 		return -EAGAIN;
-	if (sim->fault_rate[WEIR_SIM_SHORT])
+	if (sim->faults->rate[WEIR_SIM_SHORT])
 		shorten(sim, f, op, &step);
 	/* The world acts as the device, so it may access the memory that was
 	 * lent to it. */
@@ -396,6 +398,7 @@ struct sim_io {
 	struct sim_fd *f;	/* NULL: it has none, or one that is not open. */
 	uint32_t serial;
 	uint8_t state;		/* enum io_state */
+	bool tried;		/* This step, before: aims have counted it. */
 };
 
 _Static_assert(sizeof(struct sim_io) <= sizeof(((struct weir_op *)0)->backend),
@@ -450,7 +453,7 @@ static void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res)
 	sim_mix(sim, (uint64_t)io_of(op)->serial << 8 | op->kind);
 	sim_mix(sim, (uint64_t)res);
 	if (sim_traced(sim))
-		sim_trace(sim, "reactor %u: %s %u: %lld", sr->id, sim_io_name(op),
+		sim_trace(sim, "%s: %s %u: %lld", sr->label, sim_io_name(op),
 			  io_of(op)->serial, (long long)res);
 	if (first && sim_fault(sim, WEIR_SIM_REORDER, sim_io_name(op))) {
 		/* The one that would have been first is reported last. */
@@ -486,21 +489,64 @@ static int fail(struct weir_sim *sim, struct weir_op *op)
 	return sim_draw_error(sim, op);
 }
 
-static void io_fire(struct weir_sim *sim, struct sim_event *ev)
+static struct weir_sim_host *host_of(const struct weir_op *op)
 {
-	struct weir_op *op = op_of(ev);
+	return sim_of(op->reactor)->host;
+}
+
+/* The result of the step of @op, which may have a fault; or SIM_NOT_YET. */
+static int64_t io_result(struct weir_sim *sim, struct weir_op *op)
+{
+	if (!never_fails(op) && sim_fault(sim, WEIR_SIM_ERROR, sim_io_name(op)))
+		return fail(sim, op);
+	if (may_be_interrupted(op) &&
+	    sim_fault(sim, WEIR_SIM_EINTR, sim_io_name(op)))
+		return -EINTR;
+	return sim_call(sim, io_of(op)->f, op);
+}
+
+/* With aimed faults. */
+static int64_t io_aimed(struct weir_sim *sim, struct weir_op *op, bool *stuck)
+{
 	struct sim_io *io = io_of(op);
+	struct sim_aim *aim;
+	int64_t res = 0;
+
+	if (io->tried)
+		return io_result(sim, op);
+	io->tried = true;
+	switch (sim->aimed(sim, op, io->f, &res, &aim)) {
+	case AIMED_FAILS:
+		fail(sim, op);
+		return res;
+	case AIMED_DONE:
+		return res;
+	case AIMED_STUCK:
+		*stuck = true;
+		return SIM_NOT_YET;
+	case AIMED_SPOILT:
+		res = sim_call(sim, io->f, op);
+		sim->spoil(sim, aim, op, io->f, res);
+		return res;
+	default:
+		return io_result(sim, op);
+	}
+}
+
+static void io_try(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_io *io = io_of(op);
+	bool stuck = false;
 	int64_t res;
 
 	leave(sim, op);
 	io->state = BUSY;
-	if (!never_fails(op) && sim_fault(sim, WEIR_SIM_ERROR, sim_io_name(op)))
-		res = fail(sim, op);
-	else if (may_be_interrupted(op) &&
-		 sim_fault(sim, WEIR_SIM_EINTR, sim_io_name(op)))
-		res = -EINTR;
-	else
-		res = sim_call(sim, io->f, op);
+	res = sim->aimed ? io_aimed(sim, op, &stuck) : io_result(sim, op);
+	if (stuck) {
+		io->state = STUCK;
+		op_queue_push(&sim->stuck, op);
+		return;
+	}
 	if (res == SIM_NOT_YET && io_never_waits(op))
 		res = -EAGAIN;
 	if (res != SIM_NOT_YET) {
@@ -509,6 +555,15 @@ static void io_fire(struct weir_sim *sim, struct sim_event *ev)
 	}
 	io->state = WAITING;
 	op_queue_push(&io->f->waiting, op);
+}
+
+static void io_fire(struct weir_sim *sim, struct sim_event *ev)
+{
+	struct weir_op *op = op_of(ev);
+	struct weir_sim_host *outer = sim_enter(sim, host_of(op));
+
+	io_try(sim, op);
+	sim_enter(sim, outer);
 }
 
 static enum weir_sim_device device_of(struct weir_op *op)
@@ -550,7 +605,7 @@ static uint64_t delay(struct weir_sim *sim, struct weir_op *op)
 					   sim_latency(sim, device_of(op));
 
 	if (sim_fault(sim, WEIR_SIM_DELAY, sim_io_name(op)))
-		ns *= 2 + sim_below(&sim->fault_rng[WEIR_SIM_DELAY], 1000);
+		ns *= 2 + sim_below(sim_fault_rng(sim, WEIR_SIM_DELAY), 1000);
 	if (op->kind == IO_WORK)
 		return worker_delay(sim, sim_of(op->reactor), ns);
 	return ns;
@@ -575,7 +630,7 @@ static void begin(struct weir_sim *sim, struct weir_op *op)
 	    sim_fault(sim, WEIR_SIM_STUCK, sim_io_name(op))) {
 		io->state = STUCK;
 		op_queue_push(&sim->stuck, op);
-		if (sim_rng(&sim->fault_rng[WEIR_SIM_STUCK]) & 1)
+		if (sim_rng(sim_fault_rng(sim, WEIR_SIM_STUCK)) & 1)
 			sim_at(sim, &io->event, STUCK_NS);
 		return;
 	}
@@ -586,15 +641,18 @@ static void begin(struct weir_sim *sim, struct weir_op *op)
 static void queue_fire(struct weir_sim *sim, struct sim_event *ev)
 {
 	struct weir_op *op = op_of(ev);
+	struct weir_sim_host *outer = sim_enter(sim, host_of(op));
 
 	io_of(op)->event.fire = io_fire;
 	begin(sim, op);
+	sim_enter(sim, outer);
 }
 
 static void enqueue(struct weir_sim *sim, struct weir_op *op)
 {
 	struct sim_io *io = io_of(op);
 
+	io->tried = false;
 	if (sim_fault(sim, WEIR_SIM_FULL, sim_io_name(op))) {
 		io->state = QUEUED;
 		io->event.fire = queue_fire;
@@ -631,8 +689,10 @@ void sim_submit(struct weir_reactor *r, struct weir_op *op)
 	if (io->f)
 		sim_fd_use(io->f);
 	if (sim_traced(sim))
-		sim_trace(sim, "reactor %u: %s %u begins, on %d", sim_of(r)->id,
+		sim_trace(sim, "%s: %s %u begins, on %d", sim_of(r)->label,
 			  sim_io_name(op), io->serial, sim_fd_number(io->f));
+	if (sim_of(r)->host)
+		sim_of(r)->host->begins(sim_of(r)->host);
 	if (is_workers(op) && sim_worker_ensure(r))
 		sim_io_done(sim, op, -EAGAIN);
 	else
@@ -747,12 +807,36 @@ bool sim_cancel(struct weir_reactor *r, struct weir_op *op)
 	if (!can_be_cancelled(sim, op))
 		return true;
 	if (sim_traced(sim))
-		sim_trace(sim, "reactor %u: %s %u is cancelled", sim_of(r)->id,
+		sim_trace(sim, "%s: %s %u is cancelled", sim_of(r)->label,
 			  sim_io_name(op), io_of(op)->serial);
 	leave(sim, op);
 	let_go(op);
 	io_end(op, -ECANCELED);
 	return true;
+}
+
+static bool is_io(const struct weir_op *op)
+{
+	return op->cls >= io_classes && op->cls < io_classes + IO_KINDS;
+}
+
+static void forget(struct weir_sim *sim, struct weir_op *op)
+{
+	for (; op; op = op->live_next) {
+		if (!is_io(op))
+			continue;
+		leave(sim, op);
+		let_go(op);
+		if (op->kind != IO_NOP)
+			io_acquire(op);
+	}
+}
+
+void sim_ops_forget(struct sim_reactor *sr)
+{
+	forget(sr->sim, sr->r->live);
+	forget(sr->sim, sr->r->repeats.due);
+	forget(sr->sim, sr->r->repeats.asked);
 }
 
 /* The next step of @op, or its end. */

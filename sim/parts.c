@@ -28,6 +28,7 @@ void sim_observe(struct weir_reactor *r, struct observer *observer)
 	struct weir_sim *sim = sim_of(r)->sim;
 
 	reactor_check_thread(r);
+	observer->reactor = r;
 	observer->next = sim->observers;
 	observer->pprev = &sim->observers;
 	if (observer->next)

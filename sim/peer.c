@@ -223,7 +223,7 @@ static void fail_half(struct weir_sim_peer *p)
 	struct weir_sim *sim = p->mem.sim;
 
 	move(p, sim_below(&sim->chance, head_of(p)->len + 1));
-	if (sim_rng(&sim->fault_rng[WEIR_SIM_ERROR]) & 1)
+	if (sim_rng(sim_fault_rng(sim, WEIR_SIM_ERROR)) & 1)
 		fail(p, -EREMOTEIO, WC_REM_OP_ERR);
 	else
 		fail(p, -EIO, WC_GENERAL_ERR);
@@ -275,6 +275,8 @@ static int post(struct weir_domain *domain, struct weir_op *op,
 
 	if (err)
 		return err;
+	if (sim->here)
+		return -EOPNOTSUPP;	/* A kill could not take it back. */
 	if (p->n == p->depth || sim_fault(sim, WEIR_SIM_REFUSED, p->mem.name))
 		return -EAGAIN;
 	q = &p->ring[(p->head + p->n++) % p->depth];

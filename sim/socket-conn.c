@@ -35,9 +35,9 @@ static struct end *reader(const struct flow *fl)
 
 static uint32_t draw_max(struct weir_sim *sim)
 {
-	if (!sim->fault_rate[WEIR_SIM_SHORT])
+	if (!sim->faults->rate[WEIR_SIM_SHORT])
 		return SIDE_MAX;
-	return 1024u << sim_below(&sim->fault_rng[WEIR_SIM_SHORT], 7);
+	return 1024u << sim_below(sim_fault_rng(sim, WEIR_SIM_SHORT), 7);
 }
 
 static void flow_init(struct flow *fl, struct conn *conn, uint32_t side)
@@ -56,26 +56,56 @@ static uint64_t capacity_of(const struct flow *fl)
 
 uint64_t flow_space(const struct flow *fl)
 {
-	return fl->send_max - (fl->sent - fl->arrived);
+	return fl->send_max - (fl->sent - fl->acked);
+}
+
+static struct sim_link *link_from(const struct conn *conn, uint32_t side)
+{
+	return conn->host[side] && conn->host[!side] ?
+		       sim_link(conn->host[side], conn->host[!side]) : NULL;
+}
+
+/* Whether nothing passes from @side to the other. */
+static bool is_cut(const struct conn *conn, uint32_t side)
+{
+	return (conn->part->partitions &&
+		sockets_parted(conn->part, conn->name[0], conn->name[1])) ||
+	       sim_link_is_cut(link_from(conn, side));
+}
+
+static void acknowledge(struct flow *fl)
+{
+	if (!is_cut(fl->conn, !fl->side))
+		fl->acked = fl->arrived;
 }
 
 /* When data that are sent now arrive, unless earlier data delay them. */
-static uint64_t arrival(struct flow *fl)
+static uint64_t arrival(struct flow *fl, uint64_t bytes)
 {
 	struct weir_sim *sim = sim_of_flow(fl);
+	struct sim_link *link;
+	uint64_t at = sim->now_ns;
 
 	if (fl->conn->pipe)
-		return sim->now_ns;
-	return sim->now_ns + sim_latency(sim, WEIR_SIM_WIRE);
+		return at;
+	link = link_from(fl->conn, fl->side);
+	if (link && link->bytes_per_s) {
+		if (link->free_ns > at)
+			at = link->free_ns;
+		at += bytes * WEIR_SEC / link->bytes_per_s;
+		link->free_ns = at;
+	}
+	if (link && (link->latency.min_ns || link->latency.mean_ns))
+		return at + sim_latency_of(sim, &link->latency);
+	return at + sim_latency(sim, WEIR_SIM_WIRE);
 }
 
 static void add_part(struct flow *fl, enum part_what what, uint64_t end)
 {
-	uint64_t at = arrival(fl);
-	struct part *last;
+	struct part *last = &fl->parts[(fl->first + fl->n + PARTS - 1) % PARTS];
+	uint64_t at = arrival(fl, end - (fl->n ? last->end : fl->arrived));
 
 	if (what == PART_DATA && fl->n >= PARTS_OF_DATA) {
-		last = &fl->parts[(fl->first + fl->n - 1) % PARTS];
 		last->end = end;
 		return;
 	}
@@ -116,8 +146,7 @@ static uint64_t next_arrival(const struct flow *fl)
 	if (p->what == PART_DATA && to && !capacity_of(fl) &&
 	    to->state != END_BROKEN)
 		return WEIR_FOREVER;
-	if (conn->part->partitions &&
-	    sockets_parted(conn->part, conn->name[0], conn->name[1]))
+	if (is_cut(conn, fl->side))
 		return WEIR_FOREVER;
 	return p->at_ns > fl->stalled_ns ? p->at_ns : fl->stalled_ns;
 }
@@ -140,6 +169,7 @@ static bool data_arrives(struct flow *fl, struct part *p)
 	if (n > capacity_of(fl))
 		n = capacity_of(fl);
 	fl->arrived += n;
+	acknowledge(fl);
 	sim_mix(sim_of_flow(fl), fl->conn->serial << 1 | fl->side);
 	sim_mix(sim_of_flow(fl), n);
 	return fl->arrived == p->end;
@@ -273,7 +303,7 @@ uint64_t wire_stall(struct weir_sim *sim, const char *name)
 
 	if (!sim_fault(sim, WEIR_SIM_STALL, name))
 		return 0;
-	draw = sim_rng(&sim->fault_rng[WEIR_SIM_STALL]);
+	draw = sim_rng(sim_fault_rng(sim, WEIR_SIM_STALL));
 	if (!(draw & 3))
 		return WEIR_FOREVER;
 	return sim->now_ns + (WEIR_MSEC << (draw >> 2) % STALL_LONGEST);
@@ -354,6 +384,7 @@ static void flow_drop(struct flow *fl)
 {
 	fl->conn->part->lost += fl->sent - fl->arrived;
 	fl->sent = fl->arrived;
+	fl->acked = fl->arrived;
 	fl->n = 0;
 	sim_unqueue(sim_of_flow(fl), &fl->event);
 }
@@ -408,6 +439,7 @@ struct conn *conn_new(struct sockets *s, struct end *a, struct end *b)
 		ends[i]->conn = conn;
 		ends[i]->side = i;
 		memcpy(conn->name[i], ends[i]->name, sizeof(conn->name[i]));
+		conn->host[i] = ends[i]->f.host;
 		flow_init(&conn->flow[i], conn, i);
 	}
 	conn->next = s->conns;
@@ -462,7 +494,7 @@ void conn_reset(struct conn *conn, uint32_t side, int err)
 static void trouble_fire(struct weir_sim *sim, struct sim_event *ev)
 {
 	struct conn *conn = weir_container_of(ev, struct conn, trouble);
-	uint32_t side = sim_rng(&sim->fault_rng[WEIR_SIM_RESET]) & 1;
+	uint32_t side = sim_rng(sim_fault_rng(sim, WEIR_SIM_RESET)) & 1;
 
 	if (!conn->end[side])
 		side = !side;
@@ -480,7 +512,7 @@ void conn_trouble(struct conn *conn)
 	    !sim_fault(sim, WEIR_SIM_RESET, conn->name[0]))
 		return;
 	sim_at(sim, &conn->trouble,
-	       sim_below(&sim->fault_rng[WEIR_SIM_RESET], near));
+	       sim_below(sim_fault_rng(sim, WEIR_SIM_RESET), near));
 }
 
 void conn_leave(struct end *e)
@@ -610,25 +642,6 @@ static void destroy(struct sim_part *part)
 	free(s);
 }
 
-struct sockets *sockets_of(struct weir_sim *sim)
-{
-	struct sim_part *part = sim_part(sim, "sockets");
-	struct sockets *s;
-
-	if (part)
-		return part_of(part);
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return NULL;
-	s->sim = sim;
-	s->part.name = "sockets";
-	s->part.cut = cut;
-	s->part.heal = heal;
-	s->part.destroy = destroy;
-	sim_part_add(sim, &s->part);
-	return s;
-}
-
 /* Partitions. */
 
 static bool parts(const struct partition *p, const char *a, const char *b)
@@ -680,6 +693,84 @@ static void lift(struct conn *conn)
 	    conn->end[side] && conn->end[side]->state == END_UP &&
 	    !conn->silent && !sim_below(&sim->chance, 4))
 		conn_reset(conn, side, -ETIMEDOUT);
+}
+
+/* What did not arrive while a direction was cut. */
+static void heal_link(struct conn *conn)
+{
+	for (int i = 0; i < 2; i++) {
+		acknowledge(&conn->flow[i]);
+		if (conn->end[i])
+			sim_fd_changed(&conn->end[i]->f);
+	}
+	lift(conn);
+}
+
+static void hold(struct conn *conn);
+
+static void link_changed(struct sim_part *part, struct weir_sim_host *from,
+			 struct weir_sim_host *to)
+{
+	bool cut = sim_link_is_cut(sim_link(from, to));
+	struct conn *conn, *next;
+
+	for (conn = part_of(part)->conns; conn; conn = next) {
+		next = conn->next;
+		if ((conn->host[0] == from && conn->host[1] == to) ||
+		    (conn->host[0] == to && conn->host[1] == from))
+			cut ? hold(conn) : heal_link(conn);
+	}
+}
+
+/* Its ends are closed after this, and tell their peers nothing. */
+static void host_off(struct sim_part *part, struct weir_sim_host *host)
+{
+	struct listener *l;
+	struct conn *conn;
+
+	for (conn = part_of(part)->conns; conn; conn = conn->next)
+		for (int i = 0; i < 2; i++)
+			if (conn->host[i] == host && conn->end[i])
+				conn->silent = true;
+	for (l = part_of(part)->listeners; l; l = l->next)
+		if (l->f.host == host && !l->f.dead && l->f.fd >= 0)
+			listener_cut(l, true);
+}
+
+static void host_on(struct sim_part *part, struct weir_sim_host *host)
+{
+	struct conn *conn;
+
+	for (conn = part_of(part)->conns; conn; conn = conn->next) {
+		if (!conn->silent || (conn->host[0] != host &&
+				      conn->host[1] != host))
+			continue;
+		conn->silent = false;
+		flow_schedule(&conn->flow[0]);
+		flow_schedule(&conn->flow[1]);
+	}
+}
+
+struct sockets *sockets_of(struct weir_sim *sim)
+{
+	struct sim_part *part = sim_part(sim, "sockets");
+	struct sockets *s;
+
+	if (part)
+		return part_of(part);
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->sim = sim;
+	s->part.name = "sockets";
+	s->part.cut = cut;
+	s->part.heal = heal;
+	s->part.off = host_off;
+	s->part.on = host_on;
+	s->part.link = link_changed;
+	s->part.destroy = destroy;
+	sim_part_add(sim, &s->part);
+	return s;
 }
 
 static void each_parted(struct sockets *s, const struct partition *p,

@@ -381,6 +381,7 @@ static int listener_open(struct sockets *s, const char *name, int backlog)
 
 	if (!l)
 		return -ENOMEM;
+	l->f.host = sim_host_named(s->sim, name);
 	fd = sim_fd_open(s->sim, &l->f, &listener_class);
 	if (fd < 0) {
 		free(l);
@@ -486,17 +487,28 @@ static int enter_queue(struct sockets *s, struct end *e, struct listener *l)
 	return 0;
 }
 
-static void call_fire(struct weir_sim *sim, struct sim_event *ev)
+/* Nothing comes back from there. */
+static bool is_unreachable(const struct sockets *s, const struct end *e)
 {
-	struct end *e = weir_container_of(ev, struct end, call);
+	struct weir_sim_host *from = e->f.host;
+	struct weir_sim_host *to = sim_host_named(s->sim, e->to);
+
+	return sockets_parted(s, e->name, e->to) ||
+	       (to && to->state == WEIR_SIM_HOST_OFF) ||
+	       (from && to && (sim_link_is_cut(sim_link(from, to)) ||
+			       sim_link_is_cut(sim_link(to, from))));
+}
+
+static void call_arrives(struct weir_sim *sim, struct end *e)
+{
 	struct sockets *s = sockets_of(sim);
 	struct listener *l = listener_find(s, e->to);
 
-	if (sockets_parted(s, e->name, e->to)) {
+	if (is_unreachable(s, e)) {
 		if (e->tries == TRIES)
 			fail(e, -ETIMEDOUT);
 		else
-			sim_at(sim, ev, WEIR_SEC << e->tries++);
+			sim_at(sim, &e->call, WEIR_SEC << e->tries++);
 		return;
 	}
 	if (!l || enter_queue(s, e, l)) {
@@ -508,6 +520,15 @@ static void call_fire(struct weir_sim *sim, struct sim_event *ev)
 	sim_fd_changed(&l->f);
 	conn_trouble(e->conn);
 	flow_tell(&e->conn->flow[1], PART_UP);
+}
+
+static void call_fire(struct weir_sim *sim, struct sim_event *ev)
+{
+	struct end *e = weir_container_of(ev, struct end, call);
+	struct weir_sim_host *outer = sim_enter(sim, e->f.host);
+
+	call_arrives(sim, e);
+	sim_enter(sim, outer);
 }
 
 static void call_up(struct end *e)

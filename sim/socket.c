@@ -26,6 +26,7 @@ struct end *end_new(struct sockets *s, const char *name)
 	op_queue_init(&e->f.waiting);
 	e->nudge.fire = nudge_fire;
 	strcpy(e->name, name);
+	e->f.host = sim_host_named(s->sim, name);
 	e->next = s->ends;
 	e->pprev = &s->ends;
 	if (e->next)

@@ -51,6 +51,7 @@ struct flow {
 	uint32_t capacity;
 	uint32_t send_max, recv_max;
 	uint64_t read, arrived, sent;
+	uint64_t acked;		/* The sender knows that it has arrived. */
 	struct part parts[PARTS];
 	uint32_t first, n;
 	uint64_t stalled_ns;	/* Nothing arrives until then. */
@@ -94,6 +95,7 @@ struct conn {
 	bool pipe;
 	bool silent;		/* One end has no power and does not answer. */
 	char name[2][WEIR_SIM_NAME_MAX];
+	struct weir_sim_host *host[2];	/* NULL: on none. */
 };
 
 struct listener {

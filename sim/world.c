@@ -94,13 +94,17 @@ int weir_sim_create(struct weir_sim **ret, uint64_t seed,
 	sim->world.backend = &sim_backend;
 	sim->seed = seed;
 	sim->now_ns = sim->target_ns = SIM_BEGINNING;
+	sim->disturbed_max = UINT32_MAX;
 	sim->trace = opts.trace;
 	sim->trace_arg = opts.trace_arg;
 	memcpy(sim->latency, usual, sizeof(usual));
 	sim->observation.fire = look_now;
 	op_queue_init(&sim->stuck);
 	seed_chances(sim);
-	sim_faults_init(sim, &opts);
+	sim->opts = opts;
+	sim->faults_max = opts.faults_max ? opts.faults_max : UINT64_MAX;
+	sim->faults = &sim->own_faults;
+	sim_faults_init(sim, &sim->own_faults, opts.faults, opts.rate, 100);
 	*ret = sim;
 	return 0;
 }
@@ -116,6 +120,16 @@ static int ask_parts(const struct weir_sim *sim)
 	return err;
 }
 
+/* Those of hosts end with their programs. */
+static bool has_reactors(const struct weir_sim *sim)
+{
+	const struct sim_reactor *sr = sim->reactors;
+
+	while (sr && sr->host)
+		sr = sr->next;
+	return sr;
+}
+
 int weir_sim_destroy(struct weir_sim *sim)
 {
 	struct sim_part *part;
@@ -123,13 +137,16 @@ int weir_sim_destroy(struct weir_sim *sim)
 
 	if (!sim)
 		return 0;
-	if (sim->reactors || sim->depth)
+	if (has_reactors(sim) || sim->depth)
 		return why(-EBUSY, "weir_sim_destroy: %s", sim->depth ?
 			   "called from a callback in the world" :
 			   "it still has reactors; destroy them first");
 	err = ask_parts(sim);
 	if (err)
 		return err;
+	for (part = sim->parts; part; part = part->next)
+		if (part->end)
+			part->end(part);
 	while (sim->observers)
 		observer_del(sim->observers);
 	for (uint32_t i = 0; i < sim->n_fds; i++)
@@ -169,14 +186,20 @@ bool sim_is_here(const struct weir_reactor *r)
 	return !sr;
 }
 
+/* When it has something to do, in the time of the world. */
+static uint64_t next_turn(const struct sim_reactor *sr)
+{
+	return sim_world_time(sr->host, reactor_next_turn(sr->r));
+}
+
 /* When @sr can have its next turn: now, later, or WEIR_FOREVER. */
 static uint64_t turn_due(const struct sim_reactor *sr)
 {
 	uint64_t at;
 
-	if (reactor_is_entered(sr->r))
+	if (reactor_is_entered(sr->r) || !sim_host_runs(sr->host))
 		return WEIR_FOREVER;
-	at = reactor_next_turn(sr->r);
+	at = next_turn(sr);
 	return at > sr->free_at_ns ? at : sr->free_at_ns < WEIR_FOREVER &&
 	       at != WEIR_FOREVER ? sr->free_at_ns : at;
 }
@@ -226,7 +249,7 @@ static void note_turn(struct weir_sim *sim, struct sim_reactor *sr, int n)
  */
 static void fall_asleep(struct sim_reactor *sr)
 {
-	sr->asleep_until_ns = reactor_next_turn(sr->r);
+	sr->asleep_until_ns = next_turn(sr);
 	if (sr->asleep_until_ns)
 		atomic_store(&sr->r->mailbox.asleep, true);
 }
@@ -246,6 +269,7 @@ static bool wakes_unasked(struct weir_sim *sim, struct sim_reactor *sr)
 /* Limit the turn to a few callbacks, or not: the fewer, the more orders. */
 static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 {
+	struct weir_sim_host *outer = sim_enter(sim, sr->host);
 	uint64_t draw = sim_rng(&sim->order);
 	bool running = is_running(sr);
 	bool unasked = wakes_unasked(sim, sr);
@@ -270,8 +294,8 @@ static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 	sim_mix(sim, sim->now_ns);
 	sim_mix(sim, (uint64_t)sr->id << 32 | (uint32_t)n);
 	if (sim_traced(sim) && n)
-		sim_trace(sim, "reactor %u: a turn with %d callbacks", sr->id,
-			  n);
+		sim_trace(sim, "%s: a turn with %d callbacks", sr->label, n);
+	sim_enter(sim, outer);
 }
 
 static void pass_time(struct weir_sim *sim, uint64_t to_ns, uint64_t until_ns)
@@ -325,6 +349,7 @@ static bool step(struct weir_sim *sim, uint64_t until_ns)
 
 bool sim_step(struct weir_sim *sim, uint64_t until_ns)
 {
+	struct weir_sim_host *outer = sim_enter(sim, NULL);
 	bool did;
 
 	if (!sim->depth++)
@@ -334,6 +359,7 @@ bool sim_step(struct weir_sim *sim, uint64_t until_ns)
 	backend_isolates--;
 	if (!--sim->depth)
 		sim_faults_leave(sim);
+	sim_enter(sim, outer);
 	return did;
 }
 
@@ -346,6 +372,16 @@ static bool in_callback(const struct weir_sim *sim)
 		if (reactor_is_entered(sr->r))
 			return true;
 	return sim->depth;
+}
+
+/* A paused program waits for a call of the test, and time goes on until then. */
+static bool has_paused(const struct weir_sim *sim)
+{
+	const struct weir_sim_host *h = sim->hosts;
+
+	while (h && h->state != WEIR_SIM_HOST_PAUSED)
+		h = h->next;
+	return h;
 }
 
 int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
@@ -362,7 +398,8 @@ int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
 	while (!events || sim->stats.events - begun < events)
 		if (!sim_step(sim, until))
 			break;
-	if (pick(sim, &next) || sim->heap || next != WEIR_FOREVER) {
+	if (pick(sim, &next) || sim->heap || next != WEIR_FOREVER ||
+	    (ns != WEIR_FOREVER && has_paused(sim))) {
 		if (!events || sim->stats.events - begun < events)
 			sim->now_ns = sim->target_ns = until;
 		return 1;

@@ -9,6 +9,9 @@
  *	parts.c        its parts, trace and digest
  *	event.c        the heap of events; random streams
  *	fault.c        faults
+ *	host.c         hosts: their programs, links and disturbances
+ *	host-find.c    what others ask about hosts: names, clocks, links
+ *	aim.c          aimed faults
  *	backend.c      the backend, and its sources
  *	op.c           descriptors, and the states and steps of operations
  *	counter.c      the simplest kind of descriptor
@@ -23,13 +26,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <weir/sim/host.h>
 #include <weir/sim/world.h>
 
 #include "reactor/io.h"
 #include "reactor/source.h"
 
-struct weir_sim;
+struct sim_aim;
 struct sim_fd;
+struct weir_sim;
 
 /* Something that happens at a time.  Embedded; in the heap while @queued. */
 struct sim_event {
@@ -62,11 +67,27 @@ static inline uint64_t sim_below(struct sim_rng *rng, uint64_t n)
 	return sim_rng(rng) % n;
 }
 
+/* The faults of a world or a host: how often each occurs (0: never), and its
+ * random stream. */
+struct sim_faults {
+	uint32_t rate[WEIR_SIM_FAULTS];
+	struct sim_rng rng[WEIR_SIM_FAULTS];
+};
+
 /* A part of the world that has a state of its own: files, connections. */
 struct sim_part {
 	const char *name;
 	void (*cut)(struct sim_part *part, const char *prefix);	/* Or NULL. */
 	void (*heal)(struct sim_part *part);			/* Or NULL. */
+	/* A host loses power, or has it again; NULL: it does not matter. */
+	void (*off)(struct sim_part *part, struct weir_sim_host *host);
+	void (*on)(struct sim_part *part, struct weir_sim_host *host);
+	/* A link is now cut, or is not any more; or NULL. */
+	void (*link)(struct sim_part *part, struct weir_sim_host *from,
+		     struct weir_sim_host *to);
+	/* The world is about to be destroyed, before everything in it; or
+	 * NULL. */
+	void (*end)(struct sim_part *part);
 	/* Whether all of it can be freed with the world: 0, or -EBUSY with a
 	 * message.  NULL: it can. */
 	int (*may_destroy)(const struct sim_part *part);
@@ -84,6 +105,8 @@ struct latency {
 struct sim_reactor {
 	struct weir_sim *sim;
 	struct weir_reactor *r;
+	struct weir_sim_host *host;	/* NULL: it is on none. */
+	char label[32];		/* "reactor 1", "a: reactor 1" */
 	uint32_t id;		/* From 0, in the order of creation. */
 	uint32_t turn_max;	/* Of its options. */
 	struct weir_sim_turns turns;
@@ -127,10 +150,25 @@ struct weir_sim {
 	struct sim_rng time;	/* How long things take. */
 	struct sim_rng chance;	/* Draws of devices: splits, torn writes. */
 	struct sim_rng user;	/* weir_sim_random() */
-	struct sim_rng fault_rng[WEIR_SIM_FAULTS];
-	uint32_t fault_rate[WEIR_SIM_FAULTS]; /* 0: never. */
+	struct sim_faults own_faults;	/* Of what is on no host. */
+	struct sim_faults *faults;	/* Of what acts now. */
+	struct sim_faults no_faults;	/* While a program starts. */
+	struct weir_sim_opts opts;	/* Defaults of hosts. */
 	uint64_t faults_max;
 	bool healed;		/* No faults. */
+
+	struct weir_sim_host *hosts;	/* In the order of creation. */
+	struct weir_sim_host *here;	/* The one that acts now; or NULL. */
+	uint32_t n_hosts;
+	uint32_t disturbed_max;
+
+	/* Aimed faults; NULL: there are none.  *@ret is the one that hits, for
+	 * .spoil(), which is told what the call returned. */
+	enum sim_aimed (*aimed)(struct weir_sim *sim, struct weir_op *op,
+				struct sim_fd *f, int64_t *res,
+				struct sim_aim **ret);
+	void (*spoil)(struct weir_sim *sim, struct sim_aim *aim,
+		      struct weir_op *op, struct sim_fd *f, int64_t res);
 
 	struct latency latency[WEIR_SIM_DEVICES];
 	struct op_queue stuck;
@@ -144,6 +182,49 @@ struct weir_sim {
 	struct weir_sim_stats stats;
 	void (*trace)(const char *line, void *arg);
 	void *trace_arg;
+};
+
+/* Whose disturbance has cut a link. */
+#define TROUBLE_OF_FROM 1u
+#define TROUBLE_OF_TO 2u
+
+/* Network from a host to another. */
+struct sim_link {
+	struct weir_sim_host *to;
+	struct sim_link *next;
+	bool cut;		/* By the user, */
+	uint32_t troubles;	/* and by disturbances: TROUBLE_ bits. */
+	struct latency latency;	/* 0: that of the wire. */
+	uint64_t bytes_per_s;	/* 0: no limit. */
+	uint64_t free_ns;	/* It carries earlier data until then. */
+};
+
+struct weir_sim_host {
+	struct weir_sim *sim;
+	struct weir_sim_host *next;
+	char *name;
+	uint32_t id;
+	enum weir_sim_host_state state;
+	bool ending;		/* In its own turn: end it afterwards. */
+	bool ending_off;	/* By a loss of power. */
+	void (*start)(struct weir_sim_host *host, void *arg);
+	void (*gone)(void *arg);
+	void *arg;
+	/* An operation begins on it: draw whether it is disturbed. */
+	void (*begins)(struct weir_sim_host *host);
+	struct sim_faults faults;
+	struct sim_rng rng;	/* Of its disturbances. */
+	struct sim_link *links;
+	struct sim_event starts, ends;
+	/* A disturbance that was drawn: it begins, and ends. */
+	struct sim_event trouble, relief;
+	enum weir_sim_fault kind;
+	bool troubled;
+	uint64_t recovery_ns;
+	uint64_t well_ns;	/* It counts as disturbed until then. */
+	/* Its clock was .clock_ns at the world's .since_ns. */
+	uint64_t clock_ns, since_ns;
+	int32_t drift;
 };
 
 static inline struct sim_reactor *sim_of(const struct weir_reactor *r)
@@ -172,7 +253,13 @@ void sim_happened(struct weir_sim *sim);
 bool sim_is_here(const struct weir_reactor *r);
 
 /* Draw how long @device takes this time. */
-uint64_t sim_latency(struct weir_sim *sim, enum weir_sim_device device);
+uint64_t sim_latency_of(struct weir_sim *sim, const struct latency *l);
+
+static inline uint64_t sim_latency(struct weir_sim *sim,
+				   enum weir_sim_device device)
+{
+	return sim_latency_of(sim, &sim->latency[device]);
+}
 
 /* Add to the digest: never an address, the size of a type, or uninitialized
  * data. */
@@ -190,7 +277,6 @@ static inline bool sim_traced(const struct weir_sim *sim)
 
 /* fault.c */
 
-void sim_faults_init(struct weir_sim *sim, const struct weir_sim_opts *opts);
 
 /* Draw whether the fault @kind happens now; @where is for the trace. */
 bool sim_fault(struct weir_sim *sim, enum weir_sim_fault kind,
@@ -203,11 +289,69 @@ int sim_draw_error(struct weir_sim *sim, const struct weir_op *op);
 void sim_faults_enter(struct weir_sim *sim);
 void sim_faults_leave(struct weir_sim *sim);
 
+/* The random stream of the fault @kind. */
+static inline struct sim_rng *sim_fault_rng(struct weir_sim *sim,
+					    enum weir_sim_fault kind)
+{
+	return &sim->faults->rng[kind];
+}
+
+/* Draw rates for @faults, 0 or more bits, from streams after @stream. */
+void sim_faults_init(struct weir_sim *sim, struct sim_faults *ret,
+		     uint64_t faults, uint32_t rate, uint64_t stream);
+
+/* Hosts: host-find.c */
+
+/* From now on @host acts (NULL: what is on none).  Returns which one did. */
+static inline struct weir_sim_host *sim_enter(struct weir_sim *sim,
+					      struct weir_sim_host *host)
+{
+	struct weir_sim_host *outer = sim->here;
+
+	sim->here = host;
+	sim->faults = host ? &host->faults : &sim->own_faults;
+	return outer;
+}
+
+/* The host whose name is that of the socket or path @name; or NULL. */
+struct weir_sim_host *sim_host_named(struct weir_sim *sim, const char *name);
+
+/* The clock of @host, or of the world. */
+uint64_t sim_clock(const struct weir_sim *sim,
+		   const struct weir_sim_host *host);
+
+/* The time of the world at which that clock is @ns. */
+uint64_t sim_world_time(const struct weir_sim_host *host, uint64_t ns);
+
+/* The link from @from to @to, or NULL: nothing was set. */
+struct sim_link *sim_link(struct weir_sim_host *from,
+			  const struct weir_sim_host *to);
+
+static inline bool sim_link_is_cut(const struct sim_link *link)
+{
+	return link && (link->cut || link->troubles);
+}
+
+static inline bool sim_host_runs(const struct weir_sim_host *host)
+{
+	return !host || (host->state == WEIR_SIM_HOST_RUNNING && !host->ending);
+}
+
+/* What an aimed fault does to a call. */
+enum sim_aimed {
+	AIMED_NOT,		/* Nothing. */
+	AIMED_FAILS,		/* It fails with *@res. */
+	AIMED_DONE,		/* It ends with *@res, and does nothing. */
+	AIMED_STUCK,		/* It does not end. */
+	AIMED_SPOILT,		/* It is made, and .spoil() follows. */
+};
+
 /* A descriptor, embedded in its object.  Operations in flight refer to it, so
  * it is not freed while a closed one has some. */
 struct sim_fd {
 	struct weir_sim *sim;
 	const struct sim_fd_class *cls;
+	struct weir_sim_host *host;	/* NULL: it is on none. */
 	int fd;			/* -1: closed. */
 	uint32_t flags;		/* O_, those that its class uses. */
 	uint32_t users;
@@ -309,6 +453,9 @@ int64_t sim_poll_now(struct sim_fd *f, uint32_t wanted);
 /* Make sure that there is a worker: 0, or -EAGAIN. */
 int sim_worker_ensure(struct weir_reactor *r);
 
+/* Forget all operations of @sr's reactor, which will be abandoned. */
+void sim_ops_forget(struct sim_reactor *sr);
+
 /* Continue stuck operations: all, those on @f, or those that @which selects. */
 void sim_stuck_heal(struct weir_sim *sim);
 void sim_stuck_again(struct weir_sim *sim,
@@ -333,6 +480,11 @@ static inline bool sim_names_path(const struct weir_op *op)
 
 /* file-path.c: operations with a path. */
 int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op);
+
+/* Its names, from the root of the world, to @name and @to of PATH_BYTES; only a
+ * rename has a second one.  0 or a negative errno. */
+int sim_path_names(struct weir_sim *sim, const struct weir_op *op, char *name,
+		   char *to);
 
 /* Whether the power of its path was cut since it began. */
 bool sim_path_is_cut(struct weir_sim *sim, const struct weir_op *op);

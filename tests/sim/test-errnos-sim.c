@@ -9,7 +9,9 @@
 
 #include <weir/domain.h>
 #include <weir/file.h>
+#include <weir/sim/aim.h>
 #include <weir/sim/file.h>
+#include <weir/sim/host.h>
 #include <weir/sim/memory.h>
 #include <weir/sim/socket.h>
 #include <weir/sim/world.h>
@@ -94,6 +96,67 @@ RETURNS(weir_sim_create, ENOMEM)
 
 	no_memory();
 	return plenty(weir_sim_create(&sim, 1, NULL));
+}
+
+RETURNS(weir_sim_aim, E2BIG)
+{
+	IN_WORLD(weir_sim_aim(sim, later_options()));
+}
+
+RETURNS(weir_sim_aim, ENOMEM)
+{
+	const struct weir_sim_aim aim = { .size = sizeof(aim) };
+
+	IN_WORLD_WITHOUT(no_memory, weir_sim_aim(sim, &aim));
+}
+
+static void start_nothing(struct weir_sim_host *host, void *arg)
+{
+	(void)host, (void)arg;
+}
+
+static struct weir_sim_host *host_in(struct weir_sim *sim, const char *name)
+{
+	const struct weir_sim_host_opts opts = { .size = sizeof(opts),
+						 .name = name,
+						 .start = start_nothing };
+	struct weir_sim_host *host = NULL;
+
+	assert_int_equal(weir_sim_host_create(&host, sim, &opts), 0);
+	return host;
+}
+
+RETURNS(weir_sim_host_create, E2BIG)
+{
+	struct weir_sim_host *host;
+
+	IN_WORLD(weir_sim_host_create(&host, sim, later_options()));
+}
+
+RETURNS(weir_sim_host_create, ENOMEM)
+{
+	const struct weir_sim_host_opts opts = { .size = sizeof(opts),
+						 .name = "a",
+						 .start = start_nothing };
+	struct weir_sim_host *host;
+
+	IN_WORLD_WITHOUT(no_memory, weir_sim_host_create(&host, sim, &opts));
+}
+
+RETURNS(weir_sim_host_link, E2BIG)
+{
+	IN_WORLD(weir_sim_host_link(host_in(sim, "a"), host_in(sim, "b"),
+				    later_options()));
+}
+
+RETURNS(weir_sim_host_link, ENOMEM)
+{
+	const struct weir_sim_link link = { .size = sizeof(link) };
+	struct weir_sim *sim = world_begin();
+	struct weir_sim_host *a = host_in(sim, "a"), *b = host_in(sim, "b");
+
+	no_memory();
+	return world_end(sim, weir_sim_host_link(a, b, &link));
 }
 
 RETURNS(weir_sim_set_latency, EINVAL)

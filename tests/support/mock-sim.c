@@ -40,7 +40,7 @@ static uint64_t delay(enum weir_sim_device device)
 	uint64_t ns = sim_latency(world, device);
 
 	if (sim_fault(world, WEIR_SIM_DELAY, "verbs"))
-		ns *= 2 + sim_below(&world->fault_rng[WEIR_SIM_DELAY], 1000);
+		ns *= 2 + sim_below(sim_fault_rng(world, WEIR_SIM_DELAY), 1000);
 	return ns;
 }
 

@@ -30,7 +30,7 @@
  * Descriptors in a world are simulated.  Those of the system are -EBADF in a
  * world, and those of a world are -EBADF outside it.  <weir/sim/file.h> has
  * files and disks, <weir/sim/socket.h> connections, <weir/sim/memory.h> memory
- * of peers and cards.
+ * of peers and cards, <weir/sim/host.h> hosts, which are killed and started.
  *
  * Not simulated, and refused in a world, by -EOPNOTSUPP unless another errno is
  * named, with a message of weir_why():
@@ -85,6 +85,10 @@ enum weir_sim_fault {
 	WEIR_SIM_STALL,		/* A connection delivers nothing for a while. */
 	WEIR_SIM_CRASH,		/* A peer crashes. */
 	WEIR_SIM_REVOKE,	/* A peer revokes a right. */
+	WEIR_SIM_KILL,		/* A host: its program is killed, */
+	WEIR_SIM_POWER,		/* it loses power, */
+	WEIR_SIM_PAUSE,		/* it stops for a while, */
+	WEIR_SIM_PARTITION,	/* others cannot reach it. */
 	WEIR_SIM_FAULTS,	/* The number of kinds. */
 };
 
@@ -112,6 +116,10 @@ struct weir_sim_opts {
 	 */
 	void (*trace)(const char *line, void *arg);
 	void *trace_arg;
+
+	/* Names of hosts, with commas: all others are healthy.  NULL: none
+	 * need be.  Not copied, and read when a host is created. */
+	const char *faulty_hosts;
 };
 
 /* Counters of a world; weir_sim_stats(). */
@@ -140,11 +148,13 @@ WEIR_API int weir_sim_create(struct weir_sim **ret, uint64_t seed,
 			     const struct weir_sim_opts *opts);
 
 /*
- * Free @sim, with its files and connections.  NULL is allowed.
+ * Free @sim, with its files, connections and hosts.  NULL is allowed.
+ *
+ * Programs that run on hosts are killed first.
  *
  * Returns 0, or, with @sim unchanged:
- *   -EBUSY  it has reactors, or the domain of a peer or card in it is in use;
- *           destroy those first; or it is running
+ *   -EBUSY  it has reactors that belong to no host, or the domain of a peer or
+ *           card in it is in use; destroy those first; or it is running
  *
  * Call on @sim's thread.
  */
@@ -244,9 +254,8 @@ WEIR_API const char *weir_sim_fault_name(unsigned int kind);
  * flight and later ones fail with -EIO, except a close.  The other end of a
  * connection is reset, or gets no more answers.
  *
- * The power cut does not end the program on that host, because it is part of
- * this process: stop its objects, whose operations now fail, and start it again
- * on the disk that is left.
+ * The power cut does not end the program: its operations now fail, and it
+ * stops its objects.  weir_sim_host_power_off() ends the program of a host, too.
  *
  * Call on @sim's thread, callbacks included.
  */
