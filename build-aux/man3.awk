@@ -2,8 +2,9 @@
 #
 # Man pages from the comments of the public headers.
 #
-#	awk -v out=DIR -v version=V -v date=D -f man3.awk include/weir/*.h
-#	awk -v list=1 -f man3.awk include/weir/*.h	names of functions only
+#	awk -v out=DIR -v version=V -v date=D -v examples=FILE -v root=DIR \
+#		-f recreates.awk -f man3.awk include/weir/*.h
+#	awk -v list=1 ...	names of functions only
 #
 # A page for each function that is declared with WEIR_API, static inline
 # function and macro with parameters, if a comment stands directly before it.
@@ -14,6 +15,11 @@
 #	Any thread, Call on, The owner's thread  CONTEXT
 #	Re-creates ...       NOTES
 #	anything else        DESCRIPTION, and its first message the NAME
+#
+# The NAME has also the names of other systems that the function re-creates, so
+# that apropos(1) finds the page by them.  Each struct, callback and enum has a
+# page that leads to the one where it stands.  FILE says which pages have EXAMPLES,
+# and from which files and functions below root.
 #
 # Callbacks, structs and constants that a function uses come with its page.
 # The opening comment of a header is the OVERVIEW of its first WEIR_API function.
@@ -94,6 +100,7 @@ state == "typedef" {
 		name = first_name(decl)
 		typedef_text[name] = decl
 		typedef_doc[name] = comment
+		type_header[name] = header
 		state = "code"
 		comment = ""
 	}
@@ -104,6 +111,7 @@ state == "struct" {
 	if (/^\};/) {
 		struct_text[$0 = second_word(decl)] = decl
 		struct_doc[$0] = comment
+		type_header[$0] = header
 		state = "code"
 		comment = ""
 	}
@@ -116,6 +124,7 @@ state == "code" && /^enum weir_[a-z_]+ \{$/ {
 	group_doc[n_groups] = comment
 	group_text[n_groups] = ""
 	group_of[$2] = n_groups
+	type_header[$2] = header
 	comment = ""
 	state = "enum"
 }
@@ -154,14 +163,109 @@ state == "code" && /^#define weir_[a-z_0-9]+\(/ && comment != "" {
 	next
 }
 
+# An object whose members are the library's.
+state == "code" && /^struct weir_[a-z_0-9]+;$/ {
+	name = $2
+	sub(/;/, "", name)
+	if (!(name in type_header))
+		type_header[name] = header
+}
+
 # A comment belongs to what follows it at once, not to the next but one.
 state == "code" && NF { comment = "" }
 
 END {
 	if (list)
 		exit 0
+	if (examples != "")
+		read_examples()
 	for (p = 1; p <= n_pages; p++)
 		write_page(p)
+	for (name in type_header)
+		write_alias(name)
+	if (failed)
+		exit 1
+}
+
+# Which functions of which file are the example of a page.
+function read_examples(    line, word, n)
+{
+	while ((getline line < examples) > 0) {
+		n = split(line, word, " ")
+		if (n < 3 || word[1] == "#")
+			continue
+		example_file[word[1]] = word[2]
+		sub(/^[^ ]+ +[^ ]+ +/, "", line)
+		example_functions[word[1]] = line
+	}
+	close(examples)
+}
+
+# The functions and objects of the example of page @name, as they stand in their
+# file.
+function example(name,    file, want, n, i, line, text, last, inside, found)
+{
+	file = root "/" example_file[name]
+	n = split(example_functions[name], want, " ")
+	text = ""
+	for (i = 1; i <= n; i++) {
+		last = ""
+		inside = found = 0
+		while ((getline line < file) > 0) {
+			if (!inside && line ~ /^[a-z]/ && line !~ /;$/ &&
+			    (index(line, " " want[i] "(") ||
+			     index(line, "*" want[i] "(") ||
+			     index(line, " " want[i] " = {")))
+				inside = found = 1
+			if (inside)
+				last = last line "\n"
+			if (line ~ /^}/)
+				inside = 0
+		}
+		close(file)
+		if (!found) {
+			print "man3.awk: there is no " want[i] "() in " file
+			failed = 1
+		}
+		text = text (i > 1 ? "\n" : "") last
+	}
+	return "The program is\n.IR " example_file[name] " .\n" verbatim(text)
+}
+
+# Notes that page @p shows the type @name: one of the same header is better.
+function shows(name, p)
+{
+	if (!(name in shown_on) || (page_header[p] == type_header[name] &&
+	    page_header[shown_on[name]] != type_header[name]))
+		shown_on[name] = p
+}
+
+# A page that leads to the one on which the type @name stands: one that shows it,
+# that of the function which makes one, the first of its header, or the first of
+# its folder.
+function write_alias(name,    makes, n, i, to, file, folder)
+{
+	if (name in is_page)
+		return
+	to = has_overview[type_header[name]]
+	folder = type_header[name]
+	sub(/[^\/]*$/, "", folder)
+	for (i = 1; to == "" && i <= n_pages; i++)
+		if (index(page_header[i], folder) == 1)
+			to = page_name[i]
+	if (name in shown_on) {
+		to = page_name[shown_on[name]]
+	} else {
+		n = split("register alloc open create", makes, " ")
+		for (i = 1; i <= n; i++)
+			if ((name "_" makes[i]) in is_page)
+				to = name "_" makes[i]
+	}
+	if (to == "")
+		return
+	file = out "/" name ".3"
+	printf ".so man3/%s.3\n", to >file
+	close(file)
 }
 
 function second_word(s,    w)
@@ -197,6 +301,7 @@ function add_page(name, text, kind)
 {
 	n_pages++
 	page_name[n_pages] = name
+	is_page[name] = 1
 	page_decl[n_pages] = text
 	page_kind[n_pages] = kind
 	page_doc[n_pages] = comment
@@ -263,6 +368,8 @@ function write_page(p,    file, doc, par, n, i, first, starts, type)
 	if (has_overview[page_header[p]] == page_name[p])
 		put(file, "OVERVIEW", paragraphs(overview[page_header[p]]))
 	types(file, p)
+	if (page_name[p] in example_file)
+		put(file, "EXAMPLES", example(page_name[p]))
 	put(file, "NOTES", sec["notes"])
 	see_also(file, p)
 	close(file)
@@ -358,9 +465,43 @@ function head(file, p, first,    name, lib)
 		version >file
 	first = lower(first)
 	gsub(/[@*]/, "", first)
-	printf ".SH NAME\n%s \\- %s\n", name, escape(first) >file
+	printf ".SH NAME\n%s \\- %s\n", name, escape(summary(first,
+		others(p))) >file
 	lib = "weir" library_of(page_header[p])
 	printf ".SH LIBRARY\n%s (lib%s, \\-l%s)\n", lib, lib, lib >file
+}
+
+# The message @first and the names @theirs in one line, of which apropos(1) keeps
+# 149 characters: the message is cut where it pauses, or else at a blank.
+function summary(first, theirs,    most)
+{
+	most = 149 - length(theirs)
+	if (length(first) > most) {
+		first = substr(first, 1, most - 4)
+		if (match(first, /[:;,] [^:;,]*$/) && RSTART > 15)
+			first = substr(first, 1, RSTART - 1)
+		else
+			sub(/ [^ ]*$/, " ...", first)
+	}
+	return first theirs
+}
+
+# The names of other systems for page @p, in brackets.
+function others(p,    text, names, n, i, s, seen)
+{
+	split("", seen)
+	text = recreated(page_doc[p])
+	if (has_overview[page_header[p]] == page_name[p])
+		text = text " " recreated(overview[page_header[p]])
+	n = names_in(text, names)
+	s = ""
+	for (i = 1; i <= n; i++) {
+		sub(/\(\)/, "", names[i])
+		if (!(names[i] in seen))
+			s = s (s == "" ? "" : ", ") names[i]
+		seen[names[i]] = 1
+	}
+	return s == "" ? "" : " (" s ")"
 }
 
 function synopsis(file, p,    d, pre)
@@ -422,9 +563,11 @@ function types(file, p,    all, name, t, seen, more)
 		name = substr(all, RSTART + 7, RLENGTH - 7)
 		all = substr(all, RSTART + RLENGTH)
 		if (!(name in struct_text) || name in seen ||
-		    name == "weir_op" || name == "weir_job")
+		    ((name == "weir_op" || name == "weir_job") &&
+		     page_name[p] != name "_init"))
 			continue
 		seen[name] = 1
+		shows(name, p)
 		if (!t++)
 			printf ".SH STRUCTURES\n" >file
 		printf "%s.PP\n%s", paragraphs(struct_doc[name]),
@@ -439,6 +582,7 @@ function types(file, p,    all, name, t, seen, more)
 		if (!(name in typedef_text) || name in seen)
 			continue
 		seen[name] = 1
+		shows(name, p)
 		printf "%s", t++ ? ".PP\n" : ".SH CALLBACKS\n" >file
 		printf ".nf\n%s.fi\n.PP\n%s", declaration(typedef_text[name]),
 			paragraphs(typedef_doc[name]) >file
@@ -462,6 +606,8 @@ function constants(file, p,    all, name, g, t, seen)
 		if (!g || g in seen || name ~ /^WEIR_(API|VERSION)/)
 			continue
 		seen[g] = 1
+		if (name in type_header)
+			shows(name, p)
 		if (!t++)
 			printf ".SH CONSTANTS\n" >file
 		else

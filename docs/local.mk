@@ -19,12 +19,23 @@ man3_headers = $(weirinclude_HEADERS) $(weirhostinclude_HEADERS) \
 	$(weiraccelinclude_HEADERS) $(weirsiminclude_HEADERS) $(rdma_headers)
 man3_stamp = %D%/man/man3.stamp
 
-$(man3_stamp): $(man3_headers) build-aux/man3.awk
+man3_awk = build-aux/recreates.awk build-aux/man3.awk
+$(man3_stamp): $(man3_headers) $(man3_awk) %D%/man/examples.txt
 	$(AM_V_GEN)$(MKDIR_P) %D%/man && rm -f %D%/man/weir_*.3 && \
 	LC_ALL=C $(AWK) -v out=%D%/man -v version='$(VERSION)' \
-		-v date='$(WEIR_DATE)' -f $(srcdir)/build-aux/man3.awk \
+		-v date='$(WEIR_DATE)' -v root=$(srcdir) \
+		-v examples=$(srcdir)/%D%/man/examples.txt \
+		`for f in $(man3_awk); do echo -f $(srcdir)/$$f; done` \
 		`for h in $(man3_headers); do echo $(srcdir)/$$h; done` && \
 	echo made >$@
+
+# The tables of porting.md anew, in the source tree.
+porting:
+	(cd $(srcdir) && LC_ALL=C $(AWK) -f build-aux/recreates.awk \
+		-f build-aux/porting.awk %D%/porting.md include/weir/*.h \
+		include/weir/*/*.h) >porting.new && \
+	mv porting.new $(srcdir)/%D%/porting.md
+.PHONY: porting
 
 all-local: $(man3_stamp)
 .PHONY: install-man3-pages
@@ -64,6 +75,8 @@ EXTRA_DIST += \
 	%D%/performance \
 	%D%/performance.json \
 	%D%/performance.md \
+	%D%/man/examples.txt \
+	%D%/porting.md \
 	%D%/rdma.txt \
 	%D%/rules.md \
 	%D%/sim.txt \
@@ -75,7 +88,9 @@ EXTRA_DIST += \
 	%D%/tutorial-proxy.md \
 	%D%/tutorial-sim.md \
 	build-aux/late-writes.awk \
-	build-aux/man3.awk
+	build-aux/man3.awk \
+	build-aux/porting.awk \
+	build-aux/recreates.awk
 
 # Draw the picture of architecture.md anew, in the source tree; dot is graphviz's.
 picture:

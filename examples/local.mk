@@ -23,6 +23,9 @@ noinst_PROGRAMS += \
 	%D%/34-kind \
 	%D%/35-scenario \
 	%D%/35-without-fsync \
+	%D%/36-pools \
+	%D%/37-device-memory \
+	%D%/38-segments \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -53,6 +56,9 @@ noinst_PROGRAMS += \
 %C%_35_without_fsync_LDADD = $(weir_sim) libweir.la
 %C%_35_without_fsync_CPPFLAGS = $(AM_CPPFLAGS) -DWITHOUT_FSYNC
 %C%_35_without_fsync_SOURCES = %D%/35-scenario.c
+%C%_36_pools_LDADD = libweir.la
+%C%_37_device_memory_LDADD = libweir.la
+%C%_38_segments_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.

@@ -109,16 +109,53 @@ no_record()
 	done
 }
 
-functions=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" \
-	"$dir"/include/weir/*.h \
+# Pages that weir(7) has under "Words" and that have no EXAMPLES.
+without_example()
+{
+	sed -n '/^.SS Words/,/^.SS Threads/s/.*BR \(weir_[a-z_]*\) (3).*/\1/p' \
+		"$dir/docs/man/weir.7" | while read -r page; do
+		grep -q '^.SH EXAMPLES' "docs/man/$page.3" || echo "$page"
+	done
+}
+
+# Types of the public headers that lead to no page.
+without_page()
+{
+	sed -n 's/^struct \(weir_[a-z0-9_]*\) {$/\1/p
+		s/^enum \(weir_[a-z0-9_]*\) {$/\1/p
+		s/^typedef .*[ *]\(weir_[a-z0-9_]*_fn\)(.*/\1/p' \
+		"$dir"/include/weir/*.h "$dir"/include/weir/*/*.h |
+		while read -r type; do
+			page=docs/man/$type.3
+			[ -f "$page" ] && to=$(sed -n 's,^\.so man3/,,p' "$page") &&
+				[ -f "docs/man/${to:-$type.3}" ] || echo "$type"
+		done
+}
+
+# Names of tests/apropos.txt, of which apropos does not find the page.
+not_found()
+{
+	rm -rf docs/man.index
+	mkdir -p docs/man.index/man3
+	cp docs/man/weir_*.3 docs/man.index/man3 && makewhatis docs/man.index
+	grep -v '^#' "$dir/tests/apropos.txt" | while read -r name page; do
+		mapropos -M docs/man.index "$name" 2>/dev/null |
+			grep -q "^$page[(,]" || echo "$name: not $page"
+	done
+	rm -rf docs/man.index
+}
+
+functions=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/recreates.awk" \
+	-f "$dir/build-aux/man3.awk" "$dir"/include/weir/*.h \
 	"$dir"/include/weir/*/*.h)
 for f in $functions; do
 	holds "$f has a man page" "$(lacks "docs/man/$f.3")"
 done
 
+# shellcheck disable=SC2046 # A list.
 holds 'man pages have the contexts and errnos of their headers' \
 	"$(LC_ALL=C ${AWK:-awk} -v include="$dir/include" -v pages=docs/man \
-		-f "$dir/tests/man-agrees.awk" docs/man/weir_*.3)"
+		-f "$dir/tests/man-agrees.awk" $(grep -L '^\.so ' docs/man/weir_*.3))"
 
 holds 'the code in tutorial-sim.md is that of the examples' \
 	"$(invented "$dir/docs/tutorial-sim.md")"
@@ -139,9 +176,22 @@ for record in sim.txt rdma.txt bench-rdma.txt check-long.txt; do
 	holds "docs/$record can be made again" "$(no_record $record)"
 done
 
+holds 'the pages that weir(7) explains words with have examples' \
+	"$(without_example)"
+holds 'each public type leads to a page' "$(without_page)"
+holds 'docs/porting.md is made from the headers' \
+	"$(cd "$dir" && LC_ALL=C ${AWK:-awk} -f build-aux/recreates.awk \
+		-f build-aux/porting.awk docs/porting.md include/weir/*.h \
+		include/weir/*/*.h | diff - docs/porting.md)"
+if command -v mapropos >/dev/null && command -v makewhatis >/dev/null; then
+	holds 'apropos finds the pages of 60 names of other systems' \
+		"$(not_found)"
+else
+	skips 'apropos finds pages' 'no mandoc'
+fi
+
 if command -v mandoc >/dev/null; then
-	for page in docs/man/*.3 "$dir"/docs/man/*.[17]; do
-		[ -f "$page" ] || continue
+	for page in $(grep -L '^\.so ' docs/man/*.3) "$dir"/docs/man/*.[17]; do
 		holds "${page##*/} is well-formed" \
 			"$(mandoc -Tlint -W warning "$page" 2>&1)"
 	done

@@ -12,7 +12,8 @@ trap 'exit 1' INT TERM
 
 mkdir "$tmp/man"
 ${AWK:-awk} -v out="$tmp/man" -v version=0 -v date=0 \
-	-f "$dir/build-aux/man3.awk" "$dir"/include/weir/*.h \
+	-f "$dir/build-aux/recreates.awk" -f "$dir/build-aux/man3.awk" \
+	"$dir"/include/weir/*.h \
 	"$dir"/include/weir/*/*.h
 ${AWK:-awk} -f "$dir/tests/errnos.awk" "$tmp"/man/weir_*.3 |
 	sort >"$tmp/documented"

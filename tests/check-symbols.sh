@@ -62,8 +62,8 @@ try()
 	lib=$1
 	version=$2
 	shift 2
-	declared=$(${AWK:-awk} -v list=1 -f "$dir/build-aux/man3.awk" "$@" |
-		sort)
+	declared=$(${AWK:-awk} -v list=1 -f "$dir/build-aux/recreates.awk" \
+		-f "$dir/build-aux/man3.awk" "$@" | sort)
 	mapped=$(sed -n 's/^[[:space:]]*\(weir_[a-z_0-9]*\);$/\1/p' \
 		"$dir/$lib.map" | sort)
 	same "$lib.map lists what the headers declare" "$declared" "$mapped"

@@ -120,7 +120,7 @@ check_PROGRAMS += $(rdma_helpers) %D%/support/without-call \
 	%D%/support/without-uring
 TESTS += $(test_scripts)
 EXTRA_DIST += $(test_scripts) \
-	%D%/README.md %D%/abi/libweir-accel.abi %D%/abi/libweir-rdma.abi \
+	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-rdma.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \

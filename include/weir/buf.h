@@ -78,6 +78,8 @@ WEIR_API int weir_buf_ref(struct weir_buf *buf);
  * call wakes.
  *
  * Any thread.  Never blocks, never allocates.
+ *
+ * Re-creates doca_buf_dec_refcount(), spdk_iobuf_put() and rte_mempool_put().
  */
 WEIR_API void weir_buf_put(struct weir_buf *buf);
 
@@ -85,6 +87,8 @@ WEIR_API void weir_buf_put(struct weir_buf *buf);
  * Get the number of references to @buf; 0 in the middle of a list.
  *
  * Returns the number of references.  Call on the buf's reactor.
+ *
+ * Re-creates doca_buf_get_refcount().
  */
 WEIR_API uint32_t weir_buf_refs(const struct weir_buf *buf);
 
@@ -92,6 +96,8 @@ WEIR_API uint32_t weir_buf_refs(const struct weir_buf *buf);
  * Get the beginning of the window of @buf.
  *
  * Returns the address.  Call on the holder's thread.
+ *
+ * Re-creates doca_buf_get_head().
  */
 WEIR_API void *weir_buf_addr(const struct weir_buf *buf);
 
@@ -99,6 +105,8 @@ WEIR_API void *weir_buf_addr(const struct weir_buf *buf);
  * Get the number of bytes in the window of @buf.
  *
  * Returns the number of bytes.  Call on the holder's thread.
+ *
+ * Re-creates doca_buf_get_len().
  */
 WEIR_API size_t weir_buf_len(const struct weir_buf *buf);
 
@@ -106,6 +114,8 @@ WEIR_API size_t weir_buf_len(const struct weir_buf *buf);
  * Get the beginning of the data of @buf.
  *
  * Returns the address.  Call on the holder's thread.
+ *
+ * Re-creates doca_buf_get_data() and rte_pktmbuf_mtod().
  */
 WEIR_API void *weir_buf_data(const struct weir_buf *buf);
 
@@ -113,6 +123,8 @@ WEIR_API void *weir_buf_data(const struct weir_buf *buf);
  * Get the number of bytes of data in @buf alone, not in its list.
  *
  * Returns the number of bytes.  Call on the holder's thread.
+ *
+ * Re-creates doca_buf_get_data_len() and rte_pktmbuf_data_len().
  */
 WEIR_API size_t weir_buf_data_len(const struct weir_buf *buf);
 
@@ -177,6 +189,8 @@ WEIR_API struct weir_mmap *weir_buf_mmap(const struct weir_buf *buf);
  *   -EBUSY   a job uses the list
  *
  * Call on the holder's thread.
+ *
+ * Re-creates doca_buf_set_data().
  */
 WEIR_API int weir_buf_set_data(struct weir_buf *buf, void *data, size_t len);
 
@@ -187,6 +201,8 @@ WEIR_API int weir_buf_set_data(struct weir_buf *buf, void *data, size_t len);
  *   -EBUSY  a job uses the list
  *
  * Call on the holder's thread.
+ *
+ * Re-creates doca_buf_reset_data_len().
  */
 WEIR_API int weir_buf_reset(struct weir_buf *buf);
 
@@ -203,6 +219,8 @@ WEIR_API int weir_buf_reset(struct weir_buf *buf);
  *   -EBUSY   a job uses one of the lists
  *
  * Call on the bufs' reactor.
+ *
+ * Re-creates doca_buf_chain_list() and rte_pktmbuf_chain().
  */
 WEIR_API int weir_buf_chain(struct weir_buf *head, struct weir_buf *tail);
 
@@ -226,6 +244,8 @@ WEIR_API int weir_buf_unchain(struct weir_buf *head, struct weir_buf *buf);
  * Get the buf after @buf in its list, or NULL.
  *
  * Returns the buf, or NULL.  Call on the holder's thread.
+ *
+ * Re-creates doca_buf_get_next_in_list().
  */
 WEIR_API struct weir_buf *weir_buf_next(const struct weir_buf *buf);
 
@@ -264,6 +284,8 @@ WEIR_API int64_t weir_buf_list_len(const struct weir_buf *head);
  *
  * Returns the number of bytes.  Call on the holder's thread.  The time grows
  * with the length of the list.
+ *
+ * Re-creates rte_pktmbuf_pkt_len().
  */
 WEIR_API uint64_t weir_buf_list_data_len(const struct weir_buf *head);
 

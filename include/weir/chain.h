@@ -131,6 +131,8 @@ typedef int weir_chain_start_fn(struct weir_chain *chain, uint32_t step,
  *   -ESHUTDOWN  @r is stopping
  *
  * Call on @r's thread.
+ *
+ * Re-creates doca_graph_create().
  */
 WEIR_API int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
 			       const struct weir_chain_opts *opts);
@@ -143,6 +145,8 @@ WEIR_API int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
  *           is a step of another chain
  *
  * Call on the chain's reactor; callbacks too.
+ *
+ * Re-creates doca_graph_destroy().
  */
 WEIR_API int weir_chain_destroy(struct weir_chain *chain);
 
@@ -170,6 +174,8 @@ WEIR_API int weir_chain_destroy(struct weir_chain *chain);
  *   -EBUSY   the chain is in flight, or a step of another
  *
  * Call on the chain's reactor.  Never allocates.
+ *
+ * Re-creates doca_graph_node_create_from_ctx() and spdk_accel_append_copy().
  */
 WEIR_API int weir_chain_add_job(struct weir_chain *chain, int after,
 				struct weir_dma *dma, struct weir_job *job);
@@ -180,6 +186,8 @@ WEIR_API int weir_chain_add_job(struct weir_chain *chain, int after,
  * Returns what weir_chain_add_job() returns.
  *
  * Call on the chain's reactor.  Never allocates.
+ *
+ * Re-creates doca_graph_node_create_from_user().
  */
 WEIR_API int weir_chain_add_call(struct weir_chain *chain, int after,
 				 weir_chain_call_fn *fn, void *arg);
@@ -211,7 +219,7 @@ WEIR_API int weir_chain_add_op(struct weir_chain *chain, int after,
  *
  * Call on the chain's reactor.  Never allocates.
  *
- * Re-creates doca_graph_node_create_from_sub_graph().
+ * Re-creates doca_graph_node_create_from_graph().
  */
 WEIR_API int weir_chain_add_chain(struct weir_chain *chain, int after,
 				  struct weir_chain *inner);
@@ -248,6 +256,8 @@ WEIR_API int weir_chain_add_fence(struct weir_chain *chain);
  *   -EBUSY   the chain is in flight, or a step of another
  *
  * Call on the chain's reactor.  Never allocates.
+ *
+ * Re-creates doca_graph_add_dependency().
  */
 WEIR_API int weir_chain_add_dep(struct weir_chain *chain, uint32_t step,
 				uint32_t dep, uint32_t on);
@@ -292,6 +302,8 @@ WEIR_API int weir_chain_set_finally(struct weir_chain *chain, uint32_t step);
  *   -ESHUTDOWN  the reactor is stopping
  *
  * Call on the chain's reactor.  Never blocks, never allocates.
+ *
+ * Re-creates doca_graph_instance_submit() and spdk_accel_sequence_finish().
  */
 WEIR_API int weir_chain_start(struct weir_chain *chain, struct weir_op *op);
 

@@ -413,6 +413,8 @@ WEIR_API int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain);
  *           domain
  *
  * Call on the connection's reactor.
+ *
+ * Re-creates rdma_destroy_qp() and rdma_destroy_id().
  */
 WEIR_API int weir_conn_destroy(struct weir_conn *c);
 

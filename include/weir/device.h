@@ -116,7 +116,7 @@ struct weir_device_caps {
  *
  * Any thread.  Some system calls.
  *
- * Re-creates doca_devinfo_create_list().
+ * Re-creates doca_devinfo_create_list() and ibv_get_device_list().
  */
 WEIR_API int weir_device_list(struct weir_devinfo ***ret, size_t *n);
 
@@ -124,6 +124,8 @@ WEIR_API int weir_device_list(struct weir_devinfo ***ret, size_t *n);
  * Free @list and its entries.  NULL is allowed.
  *
  * Any thread.
+ *
+ * Re-creates doca_devinfo_destroy_list() and ibv_free_device_list().
  */
 WEIR_API void weir_device_list_free(struct weir_devinfo **list);
 
@@ -136,6 +138,8 @@ WEIR_API void weir_device_list_free(struct weir_devinfo **list);
  *   -EINVAL  .size is smaller than the member itself
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates ibv_query_device() and rte_dma_info_get().
  */
 WEIR_API int weir_devinfo_caps(const struct weir_devinfo *info,
 			       struct weir_device_caps *ret);
@@ -155,7 +159,7 @@ WEIR_API int weir_devinfo_caps(const struct weir_devinfo *info,
  *
  * Any thread.
  *
- * Re-creates doca_dev_open().
+ * Re-creates doca_dev_open() and ibv_open_device().
  */
 WEIR_API int weir_device_open(struct weir_device **ret,
 			      const struct weir_devinfo *info);
@@ -183,7 +187,7 @@ WEIR_API int weir_device_open_name(struct weir_device **ret, const char *name);
  *
  * Any thread.
  *
- * Re-creates doca_dev_close().
+ * Re-creates doca_dev_close() and ibv_close_device().
  */
 WEIR_API int weir_device_close(struct weir_device *dev);
 

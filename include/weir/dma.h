@@ -107,6 +107,8 @@ struct weir_dma_stats {
  *   -ESHUTDOWN  @r is stopping
  *
  * Call on @r's thread.
+ *
+ * Re-creates doca_dma_create() and rte_dma_configure().
  */
 WEIR_API int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
 			     const struct weir_dma_opts *opts);
@@ -121,6 +123,8 @@ WEIR_API int weir_dma_create(struct weir_dma **ret, struct weir_reactor *r,
  *   -EAGAIN  too many calls of the state callback are due: run the loop first
  *
  * Call on the context's reactor.  Never blocks.
+ *
+ * Re-creates doca_ctx_start() and rte_dma_start().
  */
 WEIR_API int weir_dma_start(struct weir_dma *dma);
 
@@ -151,6 +155,8 @@ WEIR_API int weir_dma_stop(struct weir_dma *dma, struct weir_op *op);
  *           the call for a job of it
  *
  * Call on the context's reactor; callbacks too.
+ *
+ * Re-creates doca_dma_destroy() and rte_dma_close().
  */
 WEIR_API int weir_dma_destroy(struct weir_dma *dma);
 

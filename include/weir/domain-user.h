@@ -215,6 +215,8 @@ typedef void weir_domain_invalidate_fn(struct weir_domain *domain, void *ctx,
  *   -EBUSY  it is in use, see weir_domain_users()
  *
  * Any thread, one at a time, while no other uses @domain.
+ *
+ * Re-creates spdk_memory_domain_set_pull().
  */
 WEIR_API int weir_domain_set_pull(struct weir_domain *domain,
 				      weir_domain_move_fn *fn);
@@ -228,6 +230,8 @@ WEIR_API int weir_domain_set_pull(struct weir_domain *domain,
  *   -EBUSY  it is in use, see weir_domain_users()
  *
  * Any thread, one at a time, while no other uses @domain.
+ *
+ * Re-creates spdk_memory_domain_set_push().
  */
 WEIR_API int weir_domain_set_push(struct weir_domain *domain,
 				      weir_domain_move_fn *fn);
@@ -243,6 +247,8 @@ WEIR_API int weir_domain_set_push(struct weir_domain *domain,
  *   -EBUSY  it is in use, see weir_domain_users()
  *
  * Any thread, one at a time, while no other uses @domain.
+ *
+ * Re-creates spdk_memory_domain_set_data_transfer().
  */
 WEIR_API int weir_domain_set_transfer(struct weir_domain *domain,
 				      weir_domain_move_fn *fn);
@@ -256,6 +262,8 @@ WEIR_API int weir_domain_set_transfer(struct weir_domain *domain,
  *   -EBUSY  it is in use, see weir_domain_users()
  *
  * Any thread, one at a time, while no other uses @domain.
+ *
+ * Re-creates spdk_memory_domain_set_memzero(), for any pattern.
  */
 WEIR_API int weir_domain_set_fill(struct weir_domain *domain,
 				      weir_domain_move_fn *fn);

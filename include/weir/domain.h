@@ -58,6 +58,8 @@ struct weir_domain_file_opts {
  * The memory of this process.  It always exists and is never destroyed.
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates spdk_memory_domain_get_system_domain().
  */
 WEIR_API struct weir_domain *weir_domain_system(void);
 
@@ -85,7 +87,7 @@ WEIR_API struct weir_domain *weir_domain_hugepage(void);
  *
  * Any thread.  Takes a lock.
  *
- * Re-creates spdk_memory_domain_get_first() and _get_next().
+ * Re-creates spdk_memory_domain_get_first() and spdk_memory_domain_get_next().
  */
 WEIR_API struct weir_domain *weir_domain_next(struct weir_domain *prev,
 					      const char *id);
@@ -255,6 +257,8 @@ struct weir_remote_key {
  *   -EPERM  it is always there: the system domain, or that of huge pages
  *
  * Any thread, one at a time; callbacks too.  Takes a lock.
+ *
+ * Re-creates spdk_memory_domain_destroy().
  */
 WEIR_API int weir_domain_destroy(struct weir_domain *domain);
 
@@ -281,6 +285,8 @@ WEIR_API const char *weir_domain_id(const struct weir_domain *domain);
  * always there.
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates spdk_memory_domain_get_user_context().
  */
 WEIR_API void *weir_domain_ctx(const struct weir_domain *domain);
 

@@ -107,6 +107,8 @@ WEIR_API int weir_op_set_rw(struct weir_op *op, uint32_t flags,
  *
  * Completes with the bytes read (0 at the end), or a negative errno of
  * pread(2).
+ *
+ * Re-creates io_uring_prep_read() and uv_fs_read().
  */
 WEIR_API int weir_read(struct weir_reactor *r, struct weir_op *op, int fd,
 		       void *buf, size_t len, uint64_t off);
@@ -119,6 +121,8 @@ WEIR_API int weir_read(struct weir_reactor *r, struct weir_op *op, int fd,
  * pipe whose reading end is closed, comes without a signal.  One exception: on
  * uring, from Linux 6.4 to 6.17, the kernel sends SIGPIPE to the reactor's
  * thread for a pipe, as write(2) does; ignore the signal there.
+ *
+ * Re-creates io_uring_prep_write() and uv_fs_write().
  */
 WEIR_API int weir_write(struct weir_reactor *r, struct weir_op *op, int fd,
 			const void *buf, size_t len, uint64_t off);
@@ -130,6 +134,8 @@ WEIR_API int weir_write(struct weir_reactor *r, struct weir_op *op, int fd,
  *
  * Returns also
  *   -EMSGSIZE  @n is more than IOV_MAX (1024)
+ *
+ * Re-creates io_uring_prep_readv(), as an operation.
  */
 WEIR_API int weir_readv(struct weir_reactor *r, struct weir_op *op, int fd,
 			const struct iovec *iov, uint32_t n, uint64_t off);
@@ -142,7 +148,7 @@ WEIR_API int weir_readv(struct weir_reactor *r, struct weir_op *op, int fd,
  * Returns also
  *   -EMSGSIZE  @n is more than IOV_MAX (1024)
  *
- * Re-creates writev(2), as an operation.
+ * Re-creates io_uring_prep_writev() and writev(2), as an operation.
  */
 WEIR_API int weir_writev(struct weir_reactor *r, struct weir_op *op, int fd,
 			 const struct iovec *iov, uint32_t n, uint64_t off);
@@ -156,6 +162,8 @@ WEIR_API int weir_writev(struct weir_reactor *r, struct weir_op *op, int fd,
  * Writes that have not completed may or may not be included.
  *
  * Completes with 0, or a negative errno of fsync(2).
+ *
+ * Re-creates io_uring_prep_fsync() and uv_fs_fsync().
  */
 WEIR_API int weir_fsync(struct weir_reactor *r, struct weir_op *op, int fd,
 			uint32_t flags);
@@ -180,6 +188,8 @@ WEIR_API int weir_fsync_range(struct weir_reactor *r, struct weir_op *op,
  *
  * Completes with 0, or a negative errno; -EOPNOTSUPP if the file system does
  * not support it.
+ *
+ * Re-creates io_uring_prep_fallocate().
  */
 WEIR_API int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd,
 			    int mode, uint64_t off, uint64_t len);
@@ -194,6 +204,8 @@ WEIR_API int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd,
  *
  * Completes with the new descriptor, which the caller owns, or a negative
  * errno.  If a cancel was too late the result is the descriptor.
+ *
+ * Re-creates io_uring_prep_openat() and uv_fs_open().
  */
 WEIR_API int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		       const char *path, int flags, mode_t mode);
@@ -219,7 +231,7 @@ WEIR_API int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
  *   -EOPNOTSUPP  the kernel has no openat2(2), or a filter of system calls
  *                refuses it
  *
- * Re-creates openat2(2), as an operation.
+ * Re-creates io_uring_prep_openat2() and openat2(2), as an operation.
  */
 WEIR_API int weir_open_how(struct weir_reactor *r, struct weir_op *op,
 			   int dirfd, const char *path,
@@ -235,6 +247,8 @@ WEIR_API int weir_open_how(struct weir_reactor *r, struct weir_op *op,
  *
  * Returns 0, or
  *   -EINVAL  @op is in flight or without callback
+ *
+ * Re-creates io_uring_prep_close() and uv_fs_close().
  */
 WEIR_API int weir_close(struct weir_reactor *r, struct weir_op *op, int fd);
 
@@ -242,6 +256,8 @@ WEIR_API int weir_close(struct weir_reactor *r, struct weir_op *op, int fd);
  * Look up @path (or @dirfd itself, with AT_EMPTY_PATH and ""): statx(2).
  *
  * Completes with 0 and *@ret filled in, or a negative errno.
+ *
+ * Re-creates io_uring_prep_statx() and uv_fs_stat().
  */
 WEIR_API int weir_statx(struct weir_reactor *r, struct weir_op *op, int dirfd,
 			const char *path, int flags, unsigned int mask,
@@ -252,6 +268,8 @@ WEIR_API int weir_statx(struct weir_reactor *r, struct weir_op *op, int dirfd,
  * renameat2(2), with its @flags.
  *
  * Completes with 0, or a negative errno.
+ *
+ * Re-creates io_uring_prep_renameat() and uv_fs_rename().
  */
 WEIR_API int weir_rename(struct weir_reactor *r, struct weir_op *op,
 			 int from_dirfd, const char *from, int to_dirfd,
@@ -261,6 +279,8 @@ WEIR_API int weir_rename(struct weir_reactor *r, struct weir_op *op,
  * Remove the name @path: unlinkat(2); with AT_REMOVEDIR, a directory.
  *
  * Completes with 0, or a negative errno.
+ *
+ * Re-creates io_uring_prep_unlinkat() and uv_fs_unlink().
  */
 WEIR_API int weir_unlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
 			 const char *path, int flags);
@@ -296,6 +316,8 @@ WEIR_API int weir_copy_range(struct weir_reactor *r, struct weir_op *op,
  *   -EBADF  @fd is not open
  *
  * Call on @r's thread.
+ *
+ * Re-creates io_uring_register_files().
  */
 WEIR_API int weir_fd_register(struct weir_reactor *r, int fd);
 
@@ -305,6 +327,8 @@ WEIR_API int weir_fd_register(struct weir_reactor *r, int fd);
  * Operations in flight keep the file.
  *
  * Call on @r's thread.
+ *
+ * Re-creates io_uring_unregister_files().
  */
 WEIR_API void weir_fd_unregister(struct weir_reactor *r, int fd);
 

@@ -118,6 +118,8 @@ struct weir_group_load {
  *   -ENOMEM  no memory
  *
  * Any thread.
+ *
+ * Re-creates rte_eal_init() and spdk_app_start().
  */
 WEIR_API int weir_group_create(struct weir_group **ret,
 			       const struct weir_group_opts *opts);
@@ -164,6 +166,8 @@ WEIR_API int weir_group_set_cpus(struct weir_group *group,
  *   -EBADFD  @group is not STOPPED
  *
  * Call on the owner's thread.
+ *
+ * Re-creates rte_eal_mp_remote_launch().
  */
 WEIR_API int weir_group_set_core_fns(struct weir_group *group,
 	int (*init)(struct weir_group *group, uint32_t core, void *arg),
@@ -244,6 +248,8 @@ WEIR_API int weir_group_run(struct weir_group *group);
  *
  * Any thread, callbacks included.  Takes a lock.  @group must not be destroyed
  * meanwhile.
+ *
+ * Re-creates spdk_app_stop().
  */
 WEIR_API int weir_group_stop(struct weir_group *group);
 
@@ -259,6 +265,8 @@ WEIR_API int weir_group_state(struct weir_group *group);
  * Get the number of cores of @group.
  *
  * Returns the number of cores.  Any thread.  Never blocks.
+ *
+ * Re-creates rte_lcore_count().
  */
 WEIR_API uint32_t weir_group_size(const struct weir_group *group);
 

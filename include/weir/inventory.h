@@ -51,6 +51,8 @@ struct weir_inventory_stats {
  *   -ESHUTDOWN  @r is stopping
  *
  * Call on @r's thread.
+ *
+ * Re-creates doca_buf_inventory_create() and doca_buf_inventory_start().
  */
 WEIR_API int weir_inventory_create(struct weir_inventory **ret,
 				   struct weir_reactor *r,
@@ -63,6 +65,8 @@ WEIR_API int weir_inventory_create(struct weir_inventory **ret,
  *   -EBUSY  bufs are out; weir_why() says how many, and their holders by tag
  *
  * Call on the inventory's reactor; callbacks too.
+ *
+ * Re-creates doca_buf_inventory_destroy().
  */
 WEIR_API int weir_inventory_destroy(struct weir_inventory *inventory);
 
@@ -124,6 +128,8 @@ WEIR_API int weir_inventory_detach(struct weir_inventory *inventory,
  *   -EAGAIN  all bufs are out
  *
  * Call on the inventory's reactor.  Never blocks, never allocates.
+ *
+ * Re-creates doca_buf_inventory_buf_get_by_args().
  */
 WEIR_API int weir_inventory_get(struct weir_buf **ret,
 				struct weir_inventory *inventory,

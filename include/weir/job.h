@@ -214,6 +214,9 @@ static inline struct weir_job *weir_job_of(struct weir_op *op)
  * it.  Set .flags after this call, which clears them, as all such calls do.
  * Totals must fit: -EMSGSIZE if @dst has less capacity; an address range as
  * destination must be exactly as long.
+ *
+ * Re-creates rte_dma_copy(), spdk_accel_submit_copy(),
+ * doca_dma_task_memcpy_alloc_init(), ucp_put_nbx() and ucp_get_nbx().
  */
 static inline void weir_job_copy(struct weir_job *job, struct weir_operand dst,
 				 struct weir_operand src)
@@ -225,7 +228,11 @@ static inline void weir_job_copy(struct weir_job *job, struct weir_operand dst,
 	job->src = src;
 }
 
-/* As weir_job_copy(), and .crc becomes the CRC-32C of what was copied. */
+/*
+ * As weir_job_copy(), and .crc becomes the CRC-32C of what was copied.
+ *
+ * Re-creates spdk_accel_submit_copy_crc32c().
+ */
 static inline void weir_job_copy_crc32c(struct weir_job *job,
 					struct weir_operand dst,
 					struct weir_operand src, uint32_t crc)
@@ -235,7 +242,11 @@ static inline void weir_job_copy_crc32c(struct weir_job *job,
 	job->crc = crc;
 }
 
-/* Have @job compute the CRC-32C of @src into .crc, continued from @crc. */
+/*
+ * Have @job compute the CRC-32C of @src into .crc, continued from @crc.
+ *
+ * Re-creates spdk_accel_submit_crc32c().
+ */
 static inline void weir_job_crc32c(struct weir_job *job,
 				   struct weir_operand src, uint32_t crc)
 {
@@ -244,8 +255,12 @@ static inline void weir_job_crc32c(struct weir_job *job,
 	job->crc = crc;
 }
 
-/* Have @job fill @dst with @pattern; bufs up to the end of their tail
- * capacities. */
+/*
+ * Have @job fill @dst with @pattern; bufs up to the end of their tail
+ * capacities.
+ *
+ * Re-creates spdk_accel_submit_fill() and rte_dma_fill().
+ */
 static inline void weir_job_fill(struct weir_job *job, struct weir_operand dst,
 				 uint64_t pattern)
 {
@@ -265,6 +280,8 @@ static inline void weir_job_memzero(struct weir_job *job,
  * Have @job copy @src to @dst and to *@dst2, which must stay until the callback.
  * Each must have capacity, and none may overlap with another.  They may be of
  * different domains.  The bytes done are those that both destinations have.
+ *
+ * Re-creates spdk_accel_submit_dualcast().
  */
 static inline void weir_job_dualcast(struct weir_job *job,
 				     struct weir_operand dst,
@@ -282,6 +299,8 @@ static inline void weir_job_dualcast(struct weir_job *job,
  * must stay until the callback.  They may be of different domains, and overlap
  * with one another, but not with @dst.  @n is from 2 to 1 + WEIR_JOB_EXTRA_MAX.
  * The job ends where its first source does.
+ *
+ * Re-creates spdk_accel_submit_xor().
  */
 static inline void weir_job_xor(struct weir_job *job, struct weir_operand dst,
 				const struct weir_operand *srcs, uint32_t n)
@@ -314,6 +333,8 @@ static inline void weir_job_xor(struct weir_job *job, struct weir_operand dst,
  * It is done once or not at all, and never through staging.  If the connection
  * to the peer fails while it is in flight, it is unknown whether it was done:
  * the job ends with the error, and 0 bytes.
+ *
+ * Re-creates IBV_WR_ATOMIC_FETCH_AND_ADD.
  */
 static inline void weir_job_fetch_add(struct weir_job *job,
 				      struct weir_operand dst, uint64_t n)
@@ -327,6 +348,8 @@ static inline void weir_job_fetch_add(struct weir_job *job,
  * Have @job set the word at @dst to @swap if it is @compare.  It succeeds in
  * either case; it has swapped if weir_job_old() is @compare.  Otherwise it is
  * like weir_job_fetch_add().
+ *
+ * Re-creates IBV_WR_ATOMIC_CMP_AND_SWP.
  */
 static inline void weir_job_compare_swap(struct weir_job *job,
 					 struct weir_operand dst,
@@ -341,6 +364,8 @@ static inline void weir_job_compare_swap(struct weir_job *job,
 /*
  * Have @job compare @a with @b, two sources of equal length.  The result is the
  * number of bytes from the beginning that are equal.
+ *
+ * Re-creates spdk_accel_submit_compare().
  */
 static inline void weir_job_compare(struct weir_job *job, struct weir_operand a,
 				    struct weir_operand b)
@@ -434,6 +459,9 @@ static inline const void *weir_job_args(const struct weir_job *job)
  *                registered kind
  *
  * Call on @dma's reactor.  Never blocks, never allocates.
+ *
+ * Re-creates doca_task_submit(), and ibv_post_send() of IBV_WR_RDMA_READ and
+ * IBV_WR_RDMA_WRITE.
  */
 WEIR_API int weir_job_start(struct weir_dma *dma, struct weir_job *job);
 

@@ -146,7 +146,8 @@ WEIR_API int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
  * Call on the connection's reactor.  Never blocks; allocates only to register
  * an mmap.
  *
- * Re-creates ibv_post_send() of IBV_WR_SEND, _SEND_WITH_IMM and _SEND_WITH_INV.
+ * Re-creates ibv_post_send() of IBV_WR_SEND, IBV_WR_SEND_WITH_IMM and
+ * IBV_WR_SEND_WITH_INV.
  */
 WEIR_API int weir_message_send(struct weir_conn *c, struct weir_op *op,
 			       const struct weir_message *m);

@@ -81,6 +81,8 @@ typedef void weir_mmap_free_fn(void *addr, size_t len, void *arg);
  *   -ENOMEM      no memory
  *
  * Any thread.
+ *
+ * Re-creates doca_mmap_create().
  */
 WEIR_API int weir_mmap_create(struct weir_mmap **ret,
 			      struct weir_domain *domain);
@@ -97,6 +99,8 @@ WEIR_API int weir_mmap_create(struct weir_mmap **ret,
  *   -EBADFD  it is started
  *
  * The owner's thread.
+ *
+ * Re-creates doca_mmap_set_memrange().
  */
 WEIR_API int weir_mmap_set_memrange(struct weir_mmap *mmap, void *addr,
 				    size_t len);
@@ -232,6 +236,8 @@ WEIR_API size_t weir_mmap_page_size(const struct weir_mmap *mmap,
  *   -EPERM   it is imported
  *
  * The owner's thread.
+ *
+ * Re-creates doca_mmap_set_permissions().
  */
 WEIR_API int weir_mmap_set_permissions(struct weir_mmap *mmap,
 				       uint32_t permissions);
@@ -367,6 +373,9 @@ WEIR_API void *weir_mmap_user_data(const struct weir_mmap *mmap);
  *   what a validator of <weir/segment.h> answers
  *
  * The owner's thread.
+ *
+ * Re-creates doca_mmap_start(), ibv_reg_mr(), ucp_mem_map(), spdk_mem_register()
+ * and io_uring_register_buffers().
  */
 WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
 
@@ -403,6 +412,9 @@ WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
  *
  * The owner's thread, which is @r's.  The callbacks of <weir/segment.h> that
  * are told of the removal run in this call or, with @op, in a turn of @r.
+ *
+ * Re-creates doca_mmap_stop(), ibv_dereg_mr(), spdk_mem_unregister() and
+ * io_uring_unregister_buffers().
  */
 WEIR_API int weir_mmap_stop(struct weir_mmap *mmap, struct weir_reactor *r,
 			    struct weir_op *op);
@@ -445,6 +457,8 @@ WEIR_API int weir_mmap_drain(struct weir_mmap *mmap, struct weir_reactor *r,
  * In a child that the owner has forked, this frees what the child has of the mmap.
  * It revokes nothing of the owner's, and leaves what the owner has registered with
  * rings and devices.  It is -EBUSY there if the mmap has memory windows.
+ *
+ * Re-creates doca_mmap_destroy().
  */
 WEIR_API int weir_mmap_destroy(struct weir_mmap *mmap);
 
@@ -463,6 +477,8 @@ WEIR_API int weir_mmap_state(const struct weir_mmap *mmap);
  *   -ENOENT  it has none yet
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates doca_mmap_get_memrange().
  */
 WEIR_API int weir_mmap_memrange(const struct weir_mmap *mmap, void **addr,
 				size_t *len);

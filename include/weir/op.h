@@ -185,7 +185,7 @@ static inline void weir_op_init(struct weir_op *op, weir_op_fn *fn)
  * Call on the reactor's thread, callbacks included.  Never blocks, never
  * allocates; capacity to submit a cancel is always reserved.
  *
- * Re-creates IORING_OP_ASYNC_CANCEL and uv_cancel(), with a reliable outcome.
+ * Re-creates io_uring_prep_cancel() and uv_cancel(), with a reliable outcome.
  */
 WEIR_API int weir_op_cancel(struct weir_op *op);
 
@@ -206,6 +206,8 @@ WEIR_API int weir_op_cancel(struct weir_op *op);
  *   -EINVAL  @op has its result already, and its callback is due
  *
  * Call on the reactor's thread.  Never blocks, never allocates.
+ *
+ * Re-creates io_uring_prep_link_timeout().
  */
 WEIR_API int weir_op_set_deadline(struct weir_op *op, uint64_t deadline_ns);
 

@@ -162,8 +162,7 @@ struct weir_poll_hook_stats {
  * Call on @r's thread, callbacks and functions of hooks included.  Never
  * blocks.
  *
- * Re-creates uv_prepare_start() with uv_check_start(), and
- * spdk_poller_register().
+ * Re-creates uv_prepare_start() and spdk_poller_register().
  */
 WEIR_API int weir_poll_hook_create(struct weir_poll_hook **ret,
 				   struct weir_reactor *r,

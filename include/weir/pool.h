@@ -108,6 +108,9 @@ struct weir_pool_stats {
  *   another     weir_mmap_start() refuses the pool's own memory with it
  *
  * Call on @r's thread.  May take long, because memory is faulted in.
+ *
+ * Re-creates spdk_iobuf_channel_init(), rte_mempool_create() and
+ * doca_buf_pool_create().
  */
 WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
 			      const struct weir_pool_opts *opts);
@@ -126,6 +129,8 @@ WEIR_API int weir_pool_create(struct weir_pool **ret, struct weir_reactor *r,
  *           it, or a reactor of another thread has it attached
  *
  * Call on the pool's reactor; callbacks too.
+ *
+ * Re-creates rte_mempool_free() and spdk_iobuf_channel_fini().
  */
 WEIR_API int weir_pool_destroy(struct weir_pool *pool);
 
@@ -142,6 +147,8 @@ WEIR_API int weir_pool_destroy(struct weir_pool *pool);
  *
  * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
  * nothing is cached.
+ *
+ * Re-creates spdk_iobuf_get(), rte_mempool_get() and doca_buf_pool_buf_alloc().
  */
 WEIR_API int weir_pool_get(struct weir_buf **ret, struct weir_pool *pool);
 
@@ -200,6 +207,8 @@ WEIR_API int weir_pool_get_bulk(struct weir_buf **ret, struct weir_pool *pool,
  *
  * Call on the pool's reactor.  Never allocates; takes the shared pool's lock if
  * nothing is cached.
+ *
+ * Re-creates spdk_iobuf_get() with an entry to wait by.
  */
 WEIR_API int weir_pool_wait(struct weir_pool *pool, struct weir_op *op);
 

@@ -156,6 +156,9 @@ struct weir_reactor_stats {
  *   -ENOMEM      no memory for the library or for the kernel's rings
  *
  * Any thread; that thread then owns the reactor.
+ *
+ * Re-creates uv_loop_init(), io_uring_queue_init(), doca_pe_create() and
+ * spdk_thread_create().
  */
 WEIR_API int weir_reactor_create(struct weir_reactor **ret,
 				 const struct weir_reactor_opts *opts);
@@ -174,6 +177,9 @@ WEIR_API int weir_reactor_create(struct weir_reactor **ret,
  *   -ENOMEM, -EIO  the kernel refused to wait; weir_why() says more
  *
  * Call on @r's thread, outside its callbacks.
+ *
+ * Re-creates uv_loop_close(), io_uring_queue_exit() and doca_pe_destroy(), which
+ * do not wait for what is in flight.
  */
 WEIR_API int weir_reactor_destroy(struct weir_reactor *r);
 
@@ -187,6 +193,8 @@ WEIR_API int weir_reactor_destroy(struct weir_reactor *r);
  *           kernel (-EPERM: a seccomp filter); weir_why() says more
  *
  * Call on @r's thread.
+ *
+ * Re-creates uv_run() and ev_run().
  */
 WEIR_API int weir_reactor_run(struct weir_reactor *r);
 
@@ -203,6 +211,9 @@ WEIR_API int weir_reactor_run(struct weir_reactor *r);
  *   -ENOMEM, -EIO  the kernel refused to wait; weir_why() says more
  *
  * Call on @r's thread.
+ *
+ * Re-creates doca_pe_progress(), spdk_thread_poll(), and uv_run() with
+ * UV_RUN_NOWAIT.
  */
 WEIR_API int weir_reactor_turn(struct weir_reactor *r, uint64_t timeout_ns);
 
@@ -236,6 +247,8 @@ WEIR_API int weir_reactor_start(struct weir_reactor *r);
  * running now, without stopping @r.
  *
  * Any thread, callbacks and signal handlers included.  Never blocks.
+ *
+ * Re-creates uv_stop() and ev_break().
  */
 WEIR_API void weir_reactor_break(struct weir_reactor *r);
 
@@ -252,6 +265,8 @@ WEIR_API int weir_reactor_state(const struct weir_reactor *r);
  * It may be late in a long callback; it never goes back.
  *
  * Returns the time.  Call on @r's thread.  Never blocks.
+ *
+ * Re-creates uv_now() and ev_now().
  */
 WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
 
@@ -279,7 +294,8 @@ WEIR_API uint64_t weir_reactor_now(struct weir_reactor *r);
  *
  * Call on @r's thread.
  *
- * Re-creates doca_pe_get_notification_handle(), without its arming.
+ * Re-creates uv_backend_fd(), and doca_pe_get_notification_handle() without its
+ * arming.
  */
 WEIR_API int weir_reactor_fd(struct weir_reactor *r);
 
@@ -338,6 +354,8 @@ WEIR_API int weir_defer(struct weir_reactor *r, struct weir_op *op);
  * Returns 0, or what weir_defer() returns.
  *
  * Call on @r's thread.  Never blocks, never allocates, no system call.
+ *
+ * Re-creates io_uring_prep_timeout().
  */
 WEIR_API int weir_sleep_until(struct weir_reactor *r, struct weir_op *op,
 			      uint64_t when_ns);
@@ -351,6 +369,8 @@ WEIR_API int weir_sleep_until(struct weir_reactor *r, struct weir_op *op,
  * Returns 0, or what weir_defer() returns.
  *
  * Call on @r's thread.  Never blocks, never allocates.
+ *
+ * Re-creates io_uring_prep_nop().
  */
 WEIR_API int weir_nop(struct weir_reactor *r, struct weir_op *op);
 
@@ -385,7 +405,8 @@ WEIR_API int weir_work(struct weir_reactor *r, struct weir_op *op,
  * Any thread, also @r's own.  Never blocks, takes no lock.  The caller makes
  * sure that @r is not destroyed meanwhile.
  *
- * Re-creates spdk_thread_send_msg() and uv_async_send(), bounded.
+ * Re-creates spdk_thread_send_msg(), uv_async_send() and
+ * io_uring_prep_msg_ring(), bounded.
  */
 WEIR_API int weir_post(struct weir_reactor *r, void (*fn)(void *arg),
 		       void *arg);

@@ -96,6 +96,8 @@ WEIR_API int weir_listen(int *ret_fd, const struct sockaddr *addr,
  *
  * Completes with the new descriptor, which is close-on-exec and owned by the
  * caller, or a negative errno of accept4(2).
+ *
+ * Re-creates io_uring_prep_accept() and uv_accept().
  */
 WEIR_API int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd,
 			 struct sockaddr *addr, socklen_t *addrlen, int flags);
@@ -109,6 +111,8 @@ WEIR_API int weir_accept(struct weir_reactor *r, struct weir_op *op, int fd,
  *
  * Completes with 0 when the connection is established, or a negative errno of
  * connect(2).  Set a deadline: the kernel's own timeout is minutes.
+ *
+ * Re-creates io_uring_prep_connect() and uv_tcp_connect().
  */
 WEIR_API int weir_connect(struct weir_reactor *r, struct weir_op *op, int fd,
 			  const struct sockaddr *addr, socklen_t addrlen);
@@ -119,6 +123,8 @@ WEIR_API int weir_connect(struct weir_reactor *r, struct weir_op *op, int fd,
  * Completes with the number of bytes when data have arrived; with WEIR_SOCK_ALL
  * when @buf is full or the stream has ended.  0 means that the peer sends no
  * more.
+ *
+ * Re-creates io_uring_prep_recv().
  */
 WEIR_API int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd,
 		       void *buf, size_t len, uint32_t flags);
@@ -147,6 +153,8 @@ WEIR_API int weir_recv(struct weir_reactor *r, struct weir_op *op, int fd,
  * Completes with @len, or a negative errno; then the detail has the number of
  * bytes that the kernel accepted.  A broken connection is -EPIPE, without a
  * signal.
+ *
+ * Re-creates io_uring_prep_send() and uv_write().
  */
 WEIR_API int weir_send(struct weir_reactor *r, struct weir_op *op, int fd,
 		       const void *buf, size_t len, uint32_t flags);
@@ -178,7 +186,7 @@ WEIR_API int weir_sendv(struct weir_reactor *r, struct weir_op *op, int fd,
  *
  * Completes with the bytes sent, or a negative errno of sendmsg(2).
  *
- * Re-creates sendmsg(2), as an operation.
+ * Re-creates io_uring_prep_sendmsg() and sendmsg(2), as an operation.
  */
 WEIR_API int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 			  const struct msghdr *msg, uint32_t flags);
@@ -199,7 +207,7 @@ WEIR_API int weir_sendmsg(struct weir_reactor *r, struct weir_op *op, int fd,
  *
  * Completes with the bytes received and @msg filled in, or a negative errno.
  *
- * Re-creates recvmsg(2), as an operation.
+ * Re-creates io_uring_prep_recvmsg() and recvmsg(2), as an operation.
  */
 WEIR_API int weir_recvmsg(struct weir_reactor *r, struct weir_op *op, int fd,
 			  struct msghdr *msg, uint32_t flags);
@@ -209,6 +217,8 @@ WEIR_API int weir_recvmsg(struct weir_reactor *r, struct weir_op *op, int fd,
  * SHUT_RDWR.
  *
  * Completes with 0, or a negative errno of shutdown(2).
+ *
+ * Re-creates io_uring_prep_shutdown() and uv_shutdown().
  */
 WEIR_API int weir_shutdown(struct weir_reactor *r, struct weir_op *op, int fd,
 			   int how);
@@ -219,6 +229,8 @@ WEIR_API int weir_shutdown(struct weir_reactor *r, struct weir_op *op, int fd,
  *
  * Completes with the set of events that apply, which may include WEIR_HANGUP
  * and WEIR_ERROR, or a negative errno.
+ *
+ * Re-creates io_uring_prep_poll_add().
  */
 WEIR_API int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
 		       uint32_t events);
@@ -254,7 +266,7 @@ WEIR_API int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
  *   -EINVAL      @len is 0, or more than INT64_MAX
  *   -EOPNOTSUPP  the reactor is simulated
  *
- * Re-creates IORING_OP_SPLICE, which uses a thread of the kernel for each
+ * Re-creates io_uring_prep_splice(), which uses a thread of the kernel for each
  * transfer.
  */
 WEIR_API int weir_splice(struct weir_reactor *r, struct weir_op *op, int in,
@@ -283,7 +295,7 @@ typedef void weir_acceptor_fn(struct weir_acceptor *acceptor, int fd,
  *
  * Call on @r's thread.
  *
- * Re-creates IORING_ACCEPT_MULTISHOT and uv_listen().
+ * Re-creates io_uring_prep_multishot_accept() and uv_listen().
  */
 WEIR_API int weir_acceptor_create(struct weir_acceptor **ret,
 				  struct weir_reactor *r, int fd,
@@ -373,7 +385,7 @@ typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
  *
  * Call on @r's thread.
  *
- * Re-creates multishot IORING_OP_RECV with provided buffers, and
+ * Re-creates io_uring_prep_recv_multishot() with provided buffers, and
  * uv_read_start().
  */
 WEIR_API int weir_receiver_create(struct weir_receiver **ret,
@@ -386,6 +398,8 @@ WEIR_API int weir_receiver_create(struct weir_receiver **ret,
  * Its receiver may have been destroyed.
  *
  * Call on @r's thread.  Never blocks.
+ *
+ * Re-creates io_uring_buf_ring_add().
  */
 WEIR_API void weir_receiver_release(struct weir_reactor *r, void *data);
 
@@ -399,6 +413,8 @@ WEIR_API void weir_receiver_release(struct weir_reactor *r, void *data);
  *   -ESHUTDOWN  the reactor is stopping
  *
  * Call on the receiver's reactor.
+ *
+ * Re-creates uv_read_stop().
  */
 WEIR_API int weir_receiver_set(struct weir_receiver *receiver, int on);
 

@@ -188,7 +188,7 @@ struct weir_sync_remote_step {
  * Returns what weir_chain_add_job() returns.
  *
  * Call on the chain's reactor, which is that of .sync.  Never allocates.
- * Re-creates doca_graph_node_create_from_task() with a doca_sync_event task.
+ * Re-creates doca_graph_node_create_from_ctx() with a doca_sync_event task.
  */
 WEIR_API int weir_chain_add_sync_remote(struct weir_chain *chain, int after,
 					struct weir_sync_remote_step *step);

@@ -36,6 +36,8 @@ typedef void weir_timer_fn(struct weir_timer *timer, uint64_t n, void *arg);
  *   -ENOMEM  no memory
  *
  * Call on @r's thread.
+ *
+ * Re-creates uv_timer_init() and ev_timer_init().
  */
 WEIR_API int weir_timer_create(struct weir_timer **ret, struct weir_reactor *r,
 			       weir_timer_fn *fn, void *arg);
@@ -49,6 +51,8 @@ WEIR_API int weir_timer_create(struct weir_timer **ret, struct weir_reactor *r,
  * fires once, with the number of periods.
  *
  * Call on the timer's reactor.  Never blocks, never allocates, no system call.
+ *
+ * Re-creates uv_timer_start(), ev_timer_start() and rte_timer_reset().
  */
 WEIR_API void weir_timer_start(struct weir_timer *timer, uint64_t when_ns,
 			       uint64_t period_ns);
@@ -59,6 +63,8 @@ WEIR_API void weir_timer_start(struct weir_timer *timer, uint64_t when_ns,
  * The call has no effect on a timer that is not set.
  *
  * Call on the timer's reactor.  Never blocks.
+ *
+ * Re-creates uv_timer_stop(), ev_timer_stop() and rte_timer_stop().
  */
 WEIR_API void weir_timer_stop(struct weir_timer *timer);
 

@@ -74,7 +74,7 @@ typedef void weir_watch_fn(struct weir_watch *watch, uint32_t events,
  *
  * Call on @r's thread.
  *
- * Re-creates ev_io and uv_poll_t.
+ * Re-creates ev_io_start(), uv_poll_init() and io_uring_prep_poll_multishot().
  */
 WEIR_API int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r,
 			       int fd, uint32_t events, weir_watch_fn *fn,
@@ -93,7 +93,7 @@ WEIR_API int weir_watch_create(struct weir_watch **ret, struct weir_reactor *r,
  *
  * Call on the watch's reactor.  Allocates nothing but that descriptor.
  *
- * Re-creates uv_poll_start() of a handle that is polled.
+ * Re-creates uv_poll_start().
  */
 WEIR_API int weir_watch_set(struct weir_watch *watch, uint32_t events);
 
@@ -103,6 +103,8 @@ WEIR_API int weir_watch_set(struct weir_watch *watch, uint32_t events);
  * The caller may close the descriptor at once.  NULL is allowed.
  *
  * Call on the watch's reactor.
+ *
+ * Re-creates uv_poll_stop().
  */
 WEIR_API void weir_watch_destroy(struct weir_watch *watch);
 
@@ -119,6 +121,8 @@ typedef void weir_event_fn(struct weir_event *event, uint64_t n, void *arg);
  *   -ESHUTDOWN  @r is stopping
  *
  * Call on @r's thread.
+ *
+ * Re-creates uv_async_init().
  */
 WEIR_API int weir_event_create(struct weir_event **ret, struct weir_reactor *r,
 			       weir_event_fn *fn, void *arg);
@@ -127,6 +131,8 @@ WEIR_API int weir_event_create(struct weir_event **ret, struct weir_reactor *r,
  * Add 1 to @event.
  *
  * Any thread, signal handlers included.  Never blocks; one system call.
+ *
+ * Re-creates uv_async_send().
  */
 WEIR_API void weir_event_signal(struct weir_event *event);
 
@@ -175,6 +181,8 @@ typedef void weir_signal_fn(struct weir_signal *signal,
  *   -ESHUTDOWN  @r is stopping
  *
  * Call on @r's thread.
+ *
+ * Re-creates uv_signal_start() and ev_signal_start().
  */
 WEIR_API int weir_signal_create(struct weir_signal **ret,
 				struct weir_reactor *r, int signo,

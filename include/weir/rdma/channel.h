@@ -108,8 +108,8 @@ struct weir_channel_stats {
  *
  * Call on @r's thread.
  *
- * Re-creates spdk_rdma_utils' and DOCA's progress engine over a completion
- * queue.
+ * Re-creates ibv_create_comp_channel(), ibv_req_notify_cq(),
+ * ibv_get_cq_event(), ibv_ack_cq_events() and ibv_poll_cq().
  */
 WEIR_API int weir_channel_create(struct weir_channel **ret,
 				 struct weir_reactor *r,
@@ -122,6 +122,8 @@ WEIR_API int weir_channel_create(struct weir_channel **ret,
  * Do not poll, arm or destroy it.
  *
  * Returns the completion queue.  Any thread.  Never blocks.
+ *
+ * Re-creates ibv_create_cq().
  */
 WEIR_API struct ibv_cq *weir_channel_cq(const struct weir_channel *channel);
 

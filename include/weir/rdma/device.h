@@ -65,6 +65,8 @@ WEIR_API int weir_devinfo_ibdev(const struct weir_devinfo *info, char *buf,
  *   -EMSGSIZE    the address does not fit; 16 bytes are enough
  *
  * Any thread.  A system call.
+ *
+ * Re-creates doca_devinfo_get_pci_addr_str().
  */
 WEIR_API int weir_devinfo_pci(const struct weir_devinfo *info, char *buf,
 			      size_t size);
@@ -93,6 +95,8 @@ WEIR_API int weir_devinfo_is_pci(const struct weir_devinfo *info,
  *   -EMSGSIZE    the name does not fit; 16 bytes are enough
  *
  * Any thread.  Some system calls.
+ *
+ * Re-creates doca_devinfo_get_iface_name().
  */
 WEIR_API int weir_devinfo_iface(const struct weir_devinfo *info, char *buf,
 				size_t size);
@@ -106,6 +110,8 @@ WEIR_API int weir_devinfo_iface(const struct weir_devinfo *info, char *buf,
  *   -EIO and others  the system's errno
  *
  * Any thread.  Some system calls.
+ *
+ * Re-creates doca_devinfo_get_mac_addr().
  */
 WEIR_API int weir_devinfo_mac(const struct weir_devinfo *info, uint8_t *mac);
 
@@ -119,6 +125,8 @@ WEIR_API int weir_devinfo_mac(const struct weir_devinfo *info, uint8_t *mac);
  *   -ENOMEM      no memory
  *
  * Any thread.  Some system calls.
+ *
+ * Re-creates doca_devinfo_get_ipv4_addr().
  */
 WEIR_API int weir_devinfo_ipv4(const struct weir_devinfo *info, uint8_t *addr);
 
@@ -129,6 +137,8 @@ WEIR_API int weir_devinfo_ipv4(const struct weir_devinfo *info, uint8_t *addr);
  * Returns 0, or what weir_devinfo_ipv4() returns.
  *
  * Any thread.  Some system calls.
+ *
+ * Re-creates doca_devinfo_get_ipv6_addr().
  */
 WEIR_API int weir_devinfo_ipv6(const struct weir_devinfo *info, uint8_t *addr);
 
@@ -140,6 +150,8 @@ WEIR_API int weir_devinfo_ipv6(const struct weir_devinfo *info, uint8_t *addr);
  *   -EIO and others  the system's errno
  *
  * Any thread.  Some system calls.
+ *
+ * Re-creates doca_devinfo_get_lid().
  */
 WEIR_API int weir_devinfo_lid(const struct weir_devinfo *info, uint16_t *lid);
 
