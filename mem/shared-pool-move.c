@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "base/probe.h"
 #include "mem/shared-pool-internal.h"
 #include "reactor/op-inline.h"
 
@@ -152,6 +153,7 @@ static void receive(struct weir_op *op)
 	debug_check(taken(op) && op->state == OP_PENDING);
 	settle_in(buf);
 	pool_hand_out(class_of(op), buf);
+	PROBE3(pool_taken, class_of(op)->pool, op, buf->len);
 	op_complete(op, (int64_t)buf->len);
 }
 
@@ -286,8 +288,10 @@ static void wait_cancel(struct weir_op *op)
 		shared_pool_let_in(class_of(op)->pool);
 	}
 	shared_pool_unlock(cls->shared_pool);
-	if (queued)
+	if (queued) {
+		PROBE3(pool_taken, class_of(op)->pool, op, -ECANCELED);
 		op_complete(op, -ECANCELED);
+	}
 }
 
 static void wait_returned(struct weir_op *op)
@@ -340,6 +344,7 @@ static int wait_under_lock(struct pool_class *pc, struct weir_op *op)
 	begin_wait(pc, op);
 	first = !pc->cls->first;
 	enqueue(pc->cls, op);
+	PROBE2(pool_wait, pc->pool, op);
 	if (first)
 		recall(pc);
 	return 0;

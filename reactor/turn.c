@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/probe.h"
 #include "base/why.h"
 #include "reactor/group/spsc.h"
 #include "reactor/op-inline.h"
@@ -203,6 +204,7 @@ static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 	unsigned int ran = 0;
 	int err;
 
+	PROBE1(turn_begin, r);
 	r->in_turn = true;
 	r->stats.turns++;
 	rings_here = r->mailbox.rings ? r : NULL;
@@ -221,6 +223,7 @@ static int one_turn(struct weir_reactor *r, uint64_t timeout_ns)
 		rings_publish(r->mailbox.rings);
 	r->in_turn = false;
 	rings_here = outer;
+	PROBE2(turn_end, r, ran);
 	return err ? err : (int)ran;
 }
 

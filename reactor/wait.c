@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "base/probe.h"
 #include "base/relax.h"
 #include "reactor/op-inline.h"
 #include "reactor/spin.h"
@@ -227,7 +228,9 @@ static int sleep_until(struct weir_reactor *r, uint64_t now, uint64_t until)
 			timeout = hooks > now ? hooks - now : 0;
 	}
 	if (timeout && !mailbox_has(&r->mailbox) && !reactor_requested(r)) {
+		PROBE2(sleep, r, timeout);
 		err = r->backend->wait(r, timeout);
+		PROBE2(awake, r, err);
 		r->stats.sleeps++;
 	}
 	atomic_store(&r->mailbox.asleep, false);

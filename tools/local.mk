@@ -34,7 +34,17 @@ bin_PROGRAMS += %D%/weir
 	%D%/top-text.c \
 	%D%/top.c \
 	%D%/top.h \
+	%D%/trace.c \
 	%D%/weir.c
+# Scripts for the probes of the libraries: docs/tracing.md.
+bpftracedir = $(pkgdatadir)/bpftrace
+dist_bpftrace_DATA = \
+	%D%/bpftrace/buffers.bt \
+	%D%/bpftrace/job-events.bt \
+	%D%/bpftrace/late-turns.bt \
+	%D%/bpftrace/microseconds.bt \
+	%D%/bpftrace/slow-jobs.bt \
+	%D%/bpftrace/wakeups.bt
 # Of which commit figures are.
 nodist_%C%_weir_SOURCES = %D%/commit.h
 CLEANFILES += %D%/commit.h

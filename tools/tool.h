@@ -16,6 +16,7 @@ int cmd_bench(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_route(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
 
 /* Report an error in the command line on standard error.  Returns
  * EXIT_USAGE. */

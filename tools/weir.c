@@ -24,6 +24,7 @@ static const struct command {
 	{ "info", cmd_info, "what there is here, and why the rest is not used" },
 	{ "route", cmd_route, "which way bytes go between two places, and why" },
 	{ "top", cmd_top, "what the processes that use weir do" },
+	{ "trace", cmd_trace, "the life of jobs, as a picture" },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -57,6 +57,7 @@
 #include "base/alloc.h"
 #include "base/mutation.h"
 #include "base/own.h"
+#include "base/probe.h"
 #include "base/why.h"
 #include "reactor/group/spsc-inline.h"
 
@@ -264,6 +265,7 @@ void mailbox_wake(struct weir_reactor *r)
 {
 	if (atomic_load(&r->mailbox.asleep) &&
 	    atomic_exchange(&r->mailbox.asleep, false)) {
+		PROBE1(wake, r);
 		atomic_fetch_add(&r->mailbox.wakes, 1);
 		r->backend->wake(r);
 	}

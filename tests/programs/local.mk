@@ -13,7 +13,8 @@ test_scripts += %D%/test-nbd-embedded.sh %D%/test-restart.sh \
 	%D%/test-starved-programs.sh %D%/test-weir-bench.sh \
 	%D%/test-weir-cp-as-cp.sh %D%/test-weir-cp-convert.sh \
 	%D%/test-weir-cp.sh %D%/test-weir-info.sh \
-	%D%/test-weir-proxy-options.sh %D%/test-weir-route.sh
+	%D%/test-weir-proxy-options.sh %D%/test-weir-route.sh \
+	%D%/test-weir-trace.sh
 rdma_tests += %D%/test-weir-rdma.sh
 if HAVE_VERBS
 test_scripts += %D%/test-weir-rdma.sh %D%/test-weir-rping.sh
