@@ -3,6 +3,8 @@ dist_man_MANS += \
 	%D%/man/weir-bench.1 \
 	%D%/man/weir-cp.1 \
 	%D%/man/weir-errors.7 \
+	%D%/man/weir-exit.7 \
+	%D%/man/weir-memory.7 \
 	%D%/man/weir-op.7 \
 	%D%/man/weir-nbd.1 \
 	%D%/man/weir-proxy.1 \
@@ -69,6 +71,15 @@ EXTRA_DIST += \
 	%D%/internals/rdma.md \
 	%D%/internals/reactor.md \
 	%D%/internals/sim.md \
+	%D%/building.md \
+	%D%/operating.md \
+	%D%/tracing.md \
+	%D%/tuning.md \
+	%D%/tutorial-cores.md \
+	%D%/tutorial-embed.md \
+	%D%/tutorial-io.md \
+	%D%/tutorial-peers.md \
+	%D%/tutorial-start.md \
 	%D%/late-writes.json \
 	%D%/late-writes.md \
 	%D%/live-view.md \

@@ -145,6 +145,38 @@ not_found()
 	rm -rf docs/man.index
 }
 
+# Figures of the README, in bold in the rows of its table, that the kept result
+# which the row names does not have.
+without_source()
+{
+	(cd "$dir" && ${AWK:-awk} '
+		/^\|.*\]\(docs\/[a-z-]*\.md/ && /\*\*/ {
+			match($0, /\(docs\/[a-z-]*\.md/)
+			source = substr($0, RSTART + 1, RLENGTH - 1)
+			line = $0
+			while (match(line, /\*\*[^*]*\*\*/)) {
+				figure = substr(line, RSTART + 2, RLENGTH - 4)
+				line = substr(line, RSTART + RLENGTH)
+				if (figure ~ /[0-9]/)
+					print source "\t" figure
+			}
+		}' README.md) | while IFS='	' read -r source figure; do
+		grep -qF "$figure" "$dir/$source" ||
+			echo "$figure is not in $source"
+	done
+}
+
+# Links of texts to files that are not there.
+dead_links()
+{
+	(cd "$dir" && grep -oE '\]\([^)#: ]+' -- *.md */README.md docs/*.md \
+		docs/internals/*.md programs/*/README.md |
+		sed 's/](//' | grep -v ':https*$' |
+		while IFS=: read -r text link; do
+			[ -e "$(dirname "$text")/$link" ] || echo "$text: $link"
+		done)
+}
+
 functions=$(LC_ALL=C ${AWK:-awk} -v list=1 -f "$dir/build-aux/recreates.awk" \
 	-f "$dir/build-aux/man3.awk" "$dir"/include/weir/*.h \
 	"$dir"/include/weir/*/*.h)
@@ -168,6 +200,12 @@ holds 'docs/late-writes.md is made from what is kept' \
 		"$dir/docs/late-writes.json" |
 		diff - "$dir/docs/late-writes.md")"
 holds 'each missed goal has its reason' "$(without_reason)"
+holds 'figures of the README are those of kept results' "$(without_source)"
+holds 'the README has a table of at least 8 such figures, and at most 200 lines' \
+	"$(${AWK:-awk} '/\]\(docs\/[a-z-]*\.md/ { n += gsub(/\*\*/, "") / 2 }
+		END { if (n < 8 || NR > 200) print n " figures, " NR " lines" }' \
+		"$dir/README.md")"
+holds 'links of texts lead to files' "$(dead_links)"
 holds 'no text has figures of its own' "$(measured)"
 holds 'no text has a control byte' "$(LC_ALL=C grep -l \
 	"$(printf '[\001-\010\013-\037]')" "$dir"/*.md "$dir"/docs/*.md \

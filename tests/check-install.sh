@@ -213,6 +213,45 @@ else
 		-static $(pc --static --cflags --libs)
 fi
 
+# The block of docs/building.md in language $1, as the file $2 of a project of its own.
+own_project()
+{
+	rm -rf "$dir/project"
+	mkdir "$dir/project" && cp "$src/examples/hello.c" "$dir/project" &&
+		sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/{/^\`\`\`/d;p}" \
+			"$src/docs/building.md" >"$dir/project/$2" &&
+		[ -s "$dir/project/$2" ]
+}
+
+by_cmake()
+{
+	own_project cmake CMakeLists.txt &&
+		PKG_CONFIG_PATH=$pcdir cmake -S "$dir/project" \
+			-B "$dir/project/build" &&
+		cmake --build "$dir/project/build" &&
+		LD_LIBRARY_PATH=$libdir "$dir/project/build/hello"
+}
+
+by_meson()
+{
+	own_project meson meson.build &&
+		PKG_CONFIG_PATH=$pcdir meson setup "$dir/project/build" \
+			"$dir/project" &&
+		meson compile -C "$dir/project/build" &&
+		LD_LIBRARY_PATH=$libdir "$dir/project/build/hello"
+}
+
+for tool in cmake meson; do
+	what="a program is built by $tool as docs/building.md says"
+	if [ ! -e "$libdir/libweir.so" ] || [ "$SAN_CFLAGS" ]; then
+		skip "$what" 'there is no shared library, or it has a sanitizer'
+	elif ! command -v $tool >/dev/null; then
+		skip "$what" "there is no $tool"
+	else
+		try "$what" by_$tool
+	fi
+done
+
 # The plugin of the tutorial, and the line there that compiles it.
 compile_plugin()
 {

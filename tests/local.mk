@@ -80,7 +80,7 @@ rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
 	%D%/reactor/test-uring-entry
 rdma_helpers =
 test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-docs.sh \
-	%D%/check-errnos.sh %D%/check-examples.sh \
+	%D%/check-errnos.sh %D%/check-examples.sh %D%/check-guides.sh \
 	%D%/check-headers.sh %D%/check-install.sh %D%/check-judge.sh \
 	%D%/check-layers.sh %D%/check-models.sh %D%/check-probes.sh \
 	%D%/check-rules.sh %D%/check-snippets.sh %D%/check-style.sh \

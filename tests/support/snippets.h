@@ -305,6 +305,17 @@ static uint64_t addr;
 int begin_core(struct weir_group *, uint32_t, void *);
 void end_core(struct weir_group *, uint32_t, void *);
 void conn_adopt(void *);
+#elif defined(SNIPPETS_OF_tutorial_peers)
+#include <weir/rdma/export.h>
+static struct weir_conn *c;
+static struct weir_listener *l;
+static const struct sockaddr *to;
+static socklen_t to_len;
+static struct weir_device *device;
+static struct weir_mmap *m, *theirs;
+static const void *bytes;
+static size_t n_bytes;
+weir_message_fn on_message;
 #elif defined(SNIPPETS_OF_tutorial_proxy)
 #define PIPE_BYTES 65536
 struct core {
