@@ -144,3 +144,18 @@ bin_PROGRAMS += %D%/weir-proxy/weir-proxy
 	%D%/weir-proxy/weir-proxy.h
 %C%_weir_proxy_weir_proxy_LDADD = $(common) libweir.la
 EXTRA_DIST += %D%/weir-proxy/README.md
+
+# Units of systemd, which docs/operating.md describes.
+unitdir = $(prefix)/lib/systemd/system
+unit_DATA = %D%/systemd/weir-nbd@.service %D%/systemd/weir-proxy.service
+if HAVE_VERBS
+unit_DATA += %D%/systemd/weir-rdma@.service
+endif
+CLEANFILES += $(unit_DATA)
+EXTRA_DIST += \
+	%D%/systemd/weir-nbd@.service.in \
+	%D%/systemd/weir-proxy.service.in \
+	%D%/systemd/weir-rdma@.service.in
+$(unit_DATA): %D%/systemd/%: %D%/systemd/%.in
+	$(AM_V_GEN)$(MKDIR_P) %D%/systemd && \
+		sed 's|[@]bindir[@]|$(bindir)|' $(srcdir)/$@.in >$@
