@@ -159,3 +159,54 @@ EXTRA_DIST += \
 $(unit_DATA): %D%/systemd/%: %D%/systemd/%.in
 	$(AM_V_GEN)$(MKDIR_P) %D%/systemd && \
 		sed 's|[@]bindir[@]|$(bindir)|' $(srcdir)/$@.in >$@
+
+# Completion for shells, made from the texts of --help.
+completed = weir weir-cp weir-nbd weir-proxy weir-sim
+if HAVE_VERBS
+completed += weir-rdma weir-rping
+endif
+completed_sources = tools/*.c sim/runner.c programs/*/options.c
+bashcompdir = $(datadir)/bash-completion/completions
+zshcompdir = $(datadir)/zsh/site-functions
+fishcompdir = $(datadir)/fish/vendor_completions.d
+completion_stamp = %D%/completion/stamp
+$(completion_stamp): build-aux/completion.awk tools/weir.c tools/bench.c \
+		tools/info.c tools/route.c tools/top.c tools/trace.c sim/runner.c \
+		%D%/weir-cp/options.c %D%/weir-nbd/options.c \
+		%D%/weir-proxy/options.c %D%/weir-rdma/options.c \
+		%D%/weir-rping/options.c
+	$(AM_V_GEN)rm -rf %D%/completion && \
+	for shell in bash zsh fish; do \
+		$(MKDIR_P) %D%/completion/$$shell && \
+		for p in $(completed); do \
+			case $$shell in \
+			bash) file=$$p ;; \
+			zsh) file=_$$p ;; \
+			fish) file=$$p.fish ;; \
+			esac; \
+			(cd $(srcdir) && LC_ALL=C $(AWK) -v shell=$$shell \
+				-v program=$$p -f build-aux/completion.awk \
+				$(completed_sources)) \
+				>%D%/completion/$$shell/$$file || exit 1; \
+		done; \
+	done && echo made >$@
+all-local: $(completion_stamp)
+install-completion: $(completion_stamp)
+	$(MKDIR_P) '$(DESTDIR)$(bashcompdir)' '$(DESTDIR)$(zshcompdir)' \
+		'$(DESTDIR)$(fishcompdir)'
+	$(INSTALL_DATA) %D%/completion/bash/* '$(DESTDIR)$(bashcompdir)'
+	$(INSTALL_DATA) %D%/completion/zsh/* '$(DESTDIR)$(zshcompdir)'
+	$(INSTALL_DATA) %D%/completion/fish/* '$(DESTDIR)$(fishcompdir)'
+uninstall-completion:
+	for p in $(completed); do \
+		rm -f '$(DESTDIR)$(bashcompdir)'/$$p \
+			'$(DESTDIR)$(zshcompdir)'/_$$p \
+			'$(DESTDIR)$(fishcompdir)'/$$p.fish; \
+	done
+clean-completion:
+	rm -rf %D%/completion
+install-data-local: install-completion
+uninstall-local: uninstall-completion
+clean-local: clean-completion
+.PHONY: install-completion uninstall-completion clean-completion
+EXTRA_DIST += build-aux/completion.awk

@@ -103,7 +103,20 @@ static void help(void)
 	     "  --report FILE.md  a page of Markdown; its pictures and all figures\n"
 	     "                    are in the directory FILE\n"
 	     "  --reasons URL     where it says why a goal is not met\n"
-	     "  -q, --quiet       no tables");
+	     "  -q, --quiet       no tables\n"
+	     "\n"
+	     "What else there is:\n"
+	     "  --list            names, and what they measure beside what\n"
+	     "  --compare         two results, by what is not noise\n"
+	     "  --worse PERCENT   of them: fail if anything is worse by more\n"
+	     "      --help        this text\n"
+	     "\n"
+	     "Examples:\n"
+	     "  weir bench nop echo --output before.json\n"
+	     "  weir bench --compare before.json after.json\n"
+	     "\n"
+	     "Exit status: 0, 1 if something could not be measured or is\n"
+	     "worse, 2 for a command line that makes no sense.");
 }
 
 /* An option that is passed on to the programs. */

@@ -50,6 +50,11 @@ static void help(void)
 	     "  --provider FILE\n"
 	     "               load a shared object that registers devices of its\n"
 	     "               own; can be given several times\n"
+	     "      --help   this text\n"
+	     "\n"
+	     "Examples:\n"
+	     "  weir info --json | jq '.unused'\n"
+	     "  weir info --quiet || echo 'weir cannot run here'\n"
 	     "\n"
 	     "Exit status: 0 if weir can run here, 1 if not, 2 for a command\n"
 	     "line that makes no sense.");

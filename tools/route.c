@@ -89,6 +89,11 @@ static void help(void)
 	     "                    the 8 of an atomic\n"
 	     "  --json            as one JSON object; its members are in weir(1)\n"
 	     "  -q, --quiet       show nothing: only the exit status\n"
+	     "      --help        this text\n"
+	     "\n"
+	     "Examples:\n"
+	     "  weir route file:disk.img system\n"
+	     "  weir route --kind crc32c --bytes 4K process:$$\n"
 	     "\n"
 	     "Exit status: 0 if there is a way, 1 if there is none, 2 for a\n"
 	     "command line that makes no sense.");

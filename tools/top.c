@@ -52,8 +52,13 @@ static void help(void)
 	     "      --json        one JSON object for each look\n"
 	     "      --prometheus  one look, in Prometheus' text format; without\n"
 	     "                    PID, of all processes\n"
+	     "      --help        this text\n"
 	     "\n"
 	     "Keys: q quit, arrows and page keys move, space stops the clock.\n"
+	     "\n"
+	     "Examples:\n"
+	     "  WEIR_STATS=1 weir-proxy '*:8080' 10.0.0.1:80 & weir top $!\n"
+	     "  weir top --json --interval 10 4711 >>log\n"
 	     "\n"
 	     "Exit status: 0, 1 if there is nothing to see, 2 for a command\n"
 	     "line that makes no sense.");

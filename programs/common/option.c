@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: CC0-1.0 */
-/* Errors of getopt_long(), which reports them to standard error only. */
+/* Errors in command lines, in the same words for all programs; getopt_long() has
+ * others in each libc. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,4 +30,11 @@ const char *option_wrong(char text[OPTION_TEXT], int c, char **argv,
 	else
 		snprintf(text, OPTION_TEXT, "-%c: %s", optopt, what);
 	return text;
+}
+
+void option_usage(const char *program, const char *fmt, va_list ap)
+{
+	fprintf(stderr, "%s: ", program);
+	vfprintf(stderr, fmt, ap);
+	fprintf(stderr, "; try '%s --help'\n", program);
 }

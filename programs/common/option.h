@@ -3,6 +3,7 @@
 #define COMMON_OPTION_H
 
 #include <getopt.h>
+#include <stdarg.h>
 
 #define OPTION_TEXT 128
 
@@ -12,5 +13,8 @@
  */
 const char *option_wrong(char text[OPTION_TEXT], int c, char **argv,
 			 const char *shorts, const struct option *longs);
+
+/* Report an error in the command line of @program on standard error. */
+void option_usage(const char *program, const char *fmt, va_list ap);
 
 #endif /* COMMON_OPTION_H */

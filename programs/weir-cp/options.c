@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../common/number.h"
+#include "../common/option.h"
 #include "weir-cp.h"
 
 enum { OPT_PATH = 256, OPT_BACKEND, OPT_DIRECT, OPT_BLOCK, OPT_DEPTH,
@@ -15,6 +16,7 @@ enum { OPT_PATH = 256, OPT_BACKEND, OPT_DIRECT, OPT_BLOCK, OPT_DEPTH,
        OPT_VERSION, OPT_PRESERVE, OPT_CHANGED, OPT_RETRY, OPT_COMPRESS,
        OPT_DECOMPRESS, OPT_LEVEL, OPT_ENCRYPT, OPT_DECRYPT, OPT_SECTOR };
 
+static const char shorts[] = ":rRadpLPHnuft:Tqv";
 static const struct option options[] = {
 	{ "recursive", no_argument, NULL, 'r' },
 	{ "archive", no_argument, NULL, 'a' },
@@ -57,6 +59,7 @@ static const char help[] =
 "       weir-cp [options] -t DIRECTORY SOURCE...\n"
 "Copy files, or with -r trees, as cp does, each complete or not at all.\n"
 "\n"
+"What is copied:\n"
 "  -r, -R, --recursive   copy directories and all that is in them\n"
 "  -a, --archive         -rP, and keep everything (--preserve=all)\n"
 "  -p, --preserve[=LIST] keep mode (with ACLs), ownership, timestamps; also\n"
@@ -65,36 +68,53 @@ static const char help[] =
 "  -P, --no-dereference  copy symbolic links as links; so does -r alone\n"
 "  -L, --dereference     copy what symbolic links lead to\n"
 "  -H                    only those that are given as SOURCE\n"
+"\n"
+"Where to:\n"
 "  -n, --no-clobber      leave names that are there\n"
 "  -u, --update          likewise if they are not older than the source\n"
 "  -f, --force           nothing: what can be replaced is replaced anyway\n"
 "  -t, --target-directory=DIRECTORY\n"
+"                        copy all SOURCEs into it\n"
 "  -T, --no-target-directory\n"
 "                        DEST is the copy, even if it is a directory now\n"
+"\n"
+"Safety:\n"
 "      --changed=WHAT    of a source that changes meanwhile: keep the copy\n"
 "                        and warn (the default), or fail, with no copy\n"
 "      --retry=N         before that, copy it again up to N times (0)\n"
-"      --path=PATH       how bytes move: pipeline (through our buffers),\n"
-"                        kernel (reflink, copy_file_range), or auto\n"
 "      --checksum        print the CRC-32C of each file\n"
 "      --verify          read each copy back, and compare\n"
 "      --fsync           have everything written out before it gets its name\n"
-"      --direct          go round the page cache (O_DIRECT)\n"
+"\n"
+"Conversion:\n"
 "      --compress=FORMAT compress each file: gzip or zstd\n"
 "      --level=N         how well: 1 to 9, with zstd to 19 (6, with zstd 3)\n"
 "      --decompress      the reverse, of either format\n"
 "      --encrypt=KEYFILE encrypt each file by AES-XTS, as dm-crypt does\n"
 "      --decrypt=KEYFILE the reverse\n"
 "      --sector=SIZE     of encryption: 512 (the default) to 4096\n"
+"\n"
+"Speed:\n"
+"      --path=PATH       how bytes move: pipeline (through our buffers),\n"
+"                        kernel (reflink, copy_file_range), or auto\n"
+"      --direct          go round the page cache (O_DIRECT)\n"
 "      --block=SIZE      bytes in a buffer, 4K to 64M (2M, direct 1M,\n"
 "                        compressed 512K)\n"
 "      --depth=N         buffers, 1 to 1024 (8)\n"
 "      --backend=NAME    uring, ev, or auto\n"
+"\n"
+"Output:\n"
 "      --progress        show progress, also if it is no terminal\n"
 "  -q, --quiet           no progress, only errors\n"
 "  -v, --verbose         say at the end what was done, and how\n"
 "      --json            the same, and files and errors, as lines of JSON\n"
-"      --help, --version\n"
+"      --help            this text\n"
+"      --version         the version of the library\n"
+"\n"
+"Examples:\n"
+"  weir-cp -a /srv/data /mnt/backup\n"
+"  weir-cp --direct --verify disk.img /mnt/disk.img\n"
+"  weir-cp -r --compress=zstd logs archive\n"
 "\n"
 "Exit status: 0 all was copied; 1 something was not; 2 wrong usage; 3 nothing\n"
 "could be begun.  weir-cp(1) has the details.\n";
@@ -103,11 +123,9 @@ void say_usage_error(const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("weir-cp: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	option_usage("weir-cp", fmt, ap);
 	va_end(ap);
-	fputs("\nTry 'weir-cp --help'.\n", stderr);
 }
 
 static int parse_number(const char *name, const char *arg, uint64_t min,
@@ -467,9 +485,11 @@ static int take_names(struct cp_opts *o, int argc, char **argv)
 /* Returns -1 to go on, or the exit status. */
 int options_parse(struct cp_opts *o, int argc, char **argv)
 {
+	char wrong[OPTION_TEXT];
 	int c, err;
 
-	while ((c = getopt_long(argc, argv, "rRadpLPHnuft:Tqv", options, NULL)) != -1) {
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, shorts, options, NULL)) != -1) {
 		if (c == OPT_HELP) {
 			fputs(help, stdout);
 			return fflush(stdout) ? 1 : 0;
@@ -478,8 +498,9 @@ int options_parse(struct cp_opts *o, int argc, char **argv)
 			printf("weir-cp %s\n", weir_version());
 			return fflush(stdout) ? 1 : 0;
 		}
-		if (c == '?') {
-			fputs("Try 'weir-cp --help'.\n", stderr);
+		if (c == '?' || c == ':') {
+			say_usage_error("%s", option_wrong(wrong, c, argv, shorts,
+							   options));
 			return 2;
 		}
 		err = parse_flag(o, c == 'R' ? 'r' : c);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "../common/number.h"
+#include "../common/option.h"
 #include "weir-nbd.h"
 
 #define STRING_(n) #n
@@ -14,8 +15,9 @@
 
 enum { OPT_EXPORT = 256, OPT_UNIX, OPT_ADDRESS, OPT_PORT, OPT_CORES,
        OPT_CONNECTIONS, OPT_PER_PEER, OPT_TIMEOUT, OPT_HANDSHAKE, OPT_IDLE,
-       OPT_GRACE, OPT_STATS, OPT_HELP, OPT_VERSION };
+       OPT_GRACE, OPT_STATS, OPT_VERSION };
 
+static const char shorts[] = ":hq";
 static const struct option options[] = {
 	{ "export", required_argument, NULL, OPT_EXPORT },
 	{ "unix", required_argument, NULL, OPT_UNIX },
@@ -30,7 +32,7 @@ static const struct option options[] = {
 	{ "grace", required_argument, NULL, OPT_GRACE },
 	{ "stats", no_argument, NULL, OPT_STATS },
 	{ "quiet", no_argument, NULL, 'q' },
-	{ "help", no_argument, NULL, OPT_HELP },
+	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
 };
@@ -40,14 +42,20 @@ static const char help[] =
 "Serve files, block devices, memory and whatever plugins bring as network block\n"
 "devices.\n"
 "\n"
+"What is served:\n"
 "      --export=[name=NAME,]path=PATH[,ro][,direct][,text=TEXT]\n"
+"                        a file or block device\n"
 "      --export=[name=NAME,]size=SIZE[,ro][,text=TEXT]\n"
+"                        memory, which is forgotten\n"
 "      --export=[name=NAME,]plugin=OBJECT[,args=ARGS][,ro][,text=TEXT]\n"
-"                        a file or block device; memory, which is forgotten;\n"
 "                        what a shared object brings\n"
+"\n"
+"Where:\n"
 "      --unix=PATH       listen at a UNIX socket, which is the owner's alone\n"
 "      --address=ADDRESS listen at a TCP address (127.0.0.1)\n"
 "      --port=PORT       of it; 0: any that is free (" STRING(PORT) ")\n"
+"\n"
+"Limits:\n"
 "      --cores=N         reactors; 0: one for each CPU (0)\n"
 "      --connections=N   at a time; up to 2 MiB of memory for each (32)\n"
 "      --per-peer=N      of them from one IP address (half of --connections)\n"
@@ -58,23 +66,29 @@ static const char help[] =
 "      --idle=SECONDS    without a request, then the client is disconnected;\n"
 "                        0: never (0)\n"
 "      --grace=SECONDS   for what is in flight when a signal says stop (5)\n"
+"\n"
+"Output:\n"
 "      --stats           numbers for 'weir top', and at the end on stdout\n"
 "  -q, --quiet           do not say where it listens\n"
-"      --help, --version\n"
+"  -h, --help            this text\n"
+"      --version         the version of the library\n"
+"\n"
+"Examples:\n"
+"  weir-nbd --export=path=disk.img --unix=/run/disk.sock\n"
+"  weir-nbd --export=name=scratch,size=1G --address=10.0.0.1\n"
 "\n"
 "Without --unix, --address, --port and sockets of a service manager it listens\n"
-"at 127.0.0.1.  Exit status: 0 it was stopped; 1 it failed; 2 wrong usage;\n"
-"3 nothing could be begun.  weir-nbd(1) has the details.\n";
+"at 127.0.0.1.\n"
+"Exit status: 0 it was stopped; 1 it failed; 2 wrong usage; 3 nothing could be\n"
+"begun.  weir-nbd(1) has the details.\n";
 
 void usage_error(const char *fmt, ...)
 {
-	va_list args;
+	va_list ap;
 
-	va_start(args, fmt);
-	fputs("weir-nbd: ", stderr);
-	vfprintf(stderr, fmt, args);
-	fputs("\nTry 'weir-nbd --help'.\n", stderr);
-	va_end(args);
+	va_start(ap, fmt);
+	option_usage("weir-nbd", fmt, ap);
+	va_end(ap);
 }
 
 static int parse_number(const char *name, const char *arg, unsigned long min,
@@ -165,21 +179,24 @@ static int parse_one(struct server *server, int c, char *arg)
 /* Returns -1 to go on, or the status to exit with. */
 int options_parse(struct server *server, int argc, char **argv)
 {
+	char wrong[OPTION_TEXT];
 	int c;
 
+	opterr = 0;
 	server->opts = (struct opts){ .address = "127.0.0.1",
 				      .port = STRING(PORT), .connections = 32,
 				      .timeout_s = 30, .handshake_s = 10,
 				      .grace_s = 5 };
-	while ((c = getopt_long(argc, argv, "q", options, NULL)) >= 0) {
-		if (c == OPT_HELP || c == OPT_VERSION) {
-			printf("%s", c == OPT_HELP ? help : "weir-nbd ");
+	while ((c = getopt_long(argc, argv, shorts, options, NULL)) >= 0) {
+		if (c == 'h' || c == OPT_VERSION) {
+			printf("%s", c == 'h' ? help : "weir-nbd ");
 			if (c == OPT_VERSION)
 				printf("%s\n", weir_version());
 			return 0;
 		}
-		if (c == '?') {
-			fputs("Try 'weir-nbd --help'.\n", stderr);
+		if (c == '?' || c == ':') {
+			usage_error("%s", option_wrong(wrong, c, argv, shorts,
+						       options));
 			return EXIT_USAGE;
 		}
 		if (parse_one(server, c, optarg))

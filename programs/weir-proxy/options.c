@@ -26,30 +26,37 @@ static const struct option longs[] = {
 
 static const char help[] =
 "Usage: weir-proxy [options] LISTEN TARGET...\n"
-"       weir-proxy [options] --file FILE\n"
+"       weir-proxy [options] --file=FILE\n"
 "Take TCP and UNIX connections, and pass them on.\n"
 "\n"
 "Addresses are 127.0.0.1:80, [::1]:80, *:80 or unix:/path.\n"
 "\n"
-"  -f, --file FILE   the configuration; read again at SIGHUP\n"
-"  -s, --set LINE    a line of the configuration, as 'idle-timeout 60'\n"
-"  -n, --cores N     so many cores (all)\n"
-"  -c, --check       look at the configuration only\n"
-"  -h, --help\n"
-"      --version\n"
+"Configuration:\n"
+"  -f, --file=FILE       the configuration; read again at SIGHUP\n"
+"  -s, --set=LINE        a line of the configuration, as 'idle-timeout 60'\n"
+"  -n, --cores=N         so many cores (all)\n"
+"\n"
+"Output:\n"
+"  -c, --check           look at the configuration only\n"
+"  -h, --help            this text\n"
+"      --version         the version of the library\n"
+"\n"
+"Examples:\n"
+"  weir-proxy '*:8080' 10.0.0.1:80 10.0.0.2:80\n"
+"  weir-proxy --set='idle-timeout 60' '*:80' unix:/run/app.sock\n"
+"  weir-proxy --check --file=/etc/weir/proxy.conf\n"
 "\n"
 "SIGTERM: take no more, end with the last connection; SIGINT: end at once.\n"
-"Exit status: 0 ended by a signal; 1 it could not begin; 2 wrong usage.\n";
+"Exit status: 0 ended by a signal; 1 it could not begin; 2 wrong usage.\n"
+"weir-proxy(1) has the details.\n";
 
 static int usage(const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("weir-proxy: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	option_usage("weir-proxy", fmt, ap);
 	va_end(ap);
-	fputs("; try 'weir-proxy --help'\n", stderr);
 	return -1;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../common/number.h"
+#include "../common/option.h"
 #include "weir-rdma.h"
 
 #define EXIT_USAGE 2
@@ -14,8 +15,9 @@
 
 enum { OPT_LISTEN = 256, OPT_FROM, OPT_PORT, OPT_READ_ONLY, OPT_CLIENTS,
        OPT_BLOCK, OPT_DEPTH, OPT_TIMEOUT, OPT_FSYNC, OPT_PROGRESS, OPT_JSON,
-       OPT_HELP, OPT_VERSION };
+       OPT_VERSION };
 
+static const char shorts[] = ":hq";
 static const struct option options[] = {
 	{ "listen", required_argument, NULL, OPT_LISTEN },
 	{ "from", required_argument, NULL, OPT_FROM },
@@ -29,7 +31,7 @@ static const struct option options[] = {
 	{ "progress", no_argument, NULL, OPT_PROGRESS },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "json", no_argument, NULL, OPT_JSON },
-	{ "help", no_argument, NULL, OPT_HELP },
+	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
 };
@@ -42,24 +44,36 @@ static const char help[] =
 "       weir-rdma get [options] HOST:NAME FILE\n"
 "Copy files between hosts by RDMA.\n"
 "\n"
+"Of all commands:\n"
 "      --port=PORT       of the server (" STRING(PORT) ")\n"
 "      --timeout=SECONDS give up when nothing has come for so long (30)\n"
-"  -q, --quiet           only errors\n"
-"      --json            results as lines of JSON\n"
-"      --help, --version\n"
-"of serve:\n"
+"\n"
+"Of serve:\n"
 "      --listen=ADDRESS  one of ours; all of them, unless given\n"
 "      --read-only       take no files\n"
 "      --clients=N       at a time, 1 to 64 (16)\n"
-"of serve and get:\n"
+"\n"
+"Of serve and get:\n"
 "      --fsync           have a file written out before it gets its name\n"
-"of put and get:\n"
+"\n"
+"Of put and get:\n"
 "      --from=ADDRESS    of ours, to connect from\n"
 "      --block=SIZE      bytes that move together, 4K to 1M (256K)\n"
 "      --depth=N         blocks in flight, 1 to 64 (16)\n"
 "      --progress        show it also if it is no terminal\n"
 "\n"
-"HOST that has colons is written in brackets: [fd77::1]:NAME.\n"
+"Output:\n"
+"  -q, --quiet           only errors\n"
+"      --json            results as lines of JSON\n"
+"  -h, --help            this text\n"
+"      --version         the version of the library\n"
+"\n"
+"Examples:\n"
+"  weir-rdma serve --read-only /srv\n"
+"  weir-rdma get 10.0.0.1:disk.img disk.img\n"
+"  weir-rdma put disk.img '[fd77::1]:disk.img'\n"
+"\n"
+"HOST that has colons is written in brackets.\n"
 "Exit status: 0 all went well; 1 the file was not copied; 2 wrong usage;\n"
 "3 nothing could be begun.  weir-rdma(1) has the details.\n";
 
@@ -223,7 +237,7 @@ static int parse_operands(struct opts *o, int n, char **args)
 
 static int say_about(int c)
 {
-	printf("%s", c == OPT_HELP ? help : "weir-rdma ");
+	printf("%s", c == 'h' ? help : "weir-rdma ");
 	if (c == OPT_VERSION)
 		printf("%s\n", weir_version());
 	return 0;
@@ -233,15 +247,18 @@ static int say_about(int c)
 int options_parse(struct opts *o, int argc, char **argv)
 {
 	unsigned int given = 0;
+	char wrong[OPTION_TEXT];
 	int c, at = 0;
 
+	opterr = 0;
 	*o = (struct opts){ .port = STRING(PORT), .depth = 16, .clients = 16,
 			    .block = 256 << 10, .timeout_ns = 30 * WEIR_SEC };
-	while ((c = getopt_long(argc, argv, "q", options, &at)) >= 0) {
-		if (c == OPT_HELP || c == OPT_VERSION)
+	while ((c = getopt_long(argc, argv, shorts, options, &at)) >= 0) {
+		if (c == 'h' || c == OPT_VERSION)
 			return say_about(c);
-		if (c == '?') {
-			fputs("Try 'weir-rdma --help'.\n", stderr);
+		if (c == '?' || c == ':') {
+			say_usage_error("%s", option_wrong(wrong, c, argv,
+							   shorts, options));
 			return EXIT_USAGE;
 		}
 		if (parse_one(o, c, optarg))

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../common/option.h"
 #include "weir-rdma.h"
 
 #define PERIOD_TTY (250 * WEIR_MSEC)
@@ -17,11 +18,9 @@ void say_usage_error(const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("weir-rdma: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	option_usage("weir-rdma", fmt, ap);
 	va_end(ap);
-	fputs("\nTry 'weir-rdma --help'.\n", stderr);
 }
 
 /* Names come from strangers: no control character reaches a terminal, and what

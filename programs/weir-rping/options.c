@@ -27,29 +27,41 @@ static const char help[] =
 "       weir-rping -c -a ADDRESS [options]\n"
 "Ping by RDMA reads and writes, with rping or weir-rping at the other end.\n"
 "\n"
-"  -s          server\n"
-"  -c          client\n"
-"  -a ADDRESS  the server's, IPv4 or IPv6; where a server listens (all)\n"
-"  -p PORT     the server's (7174)\n"
-"  -I ADDRESS  a client's, to connect from\n"
-"  -C COUNT    a client's pings; 0: until it is ended (0)\n"
-"  -S SIZE     bytes of a ping, 26 to 65535 (64); a server's most (65535)\n"
-"  -P          serve one client after the other, and many at a time\n"
-"  -V          verify the bytes\n"
-"  -v          show them\n"
-"      --help, --version\n"
+"Which end:\n"
+"  -s                    server\n"
+"  -c                    client\n"
+"  -P                    serve one client after the other, and many at a time\n"
 "\n"
-"Exit status: 0 all went well; 1 it did not; 2 wrong usage.\n";
+"Where:\n"
+"  -a ADDRESS            the server's, IPv4 or IPv6; or where it listens (all)\n"
+"  -p PORT               the server's (7174)\n"
+"  -I ADDRESS            a client's, to connect from\n"
+"\n"
+"What:\n"
+"  -C COUNT              a client's pings; 0: until it is ended (0)\n"
+"  -S SIZE               bytes of a ping, 26 to 65535 (64); a server's most\n"
+"                        (65535)\n"
+"  -V                    verify the bytes\n"
+"\n"
+"Output:\n"
+"  -v                    show them\n"
+"      --help            this text\n"
+"      --version         the version of the library\n"
+"\n"
+"Examples:\n"
+"  weir-rping -s -a 10.0.0.1\n"
+"  weir-rping -c -a 10.0.0.1 -C 10 -V\n"
+"\n"
+"Exit status: 0 all went well; 1 it did not; 2 wrong usage.\n"
+"weir-rping(1) has the details.\n";
 
 static int usage(const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("weir-rping: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	option_usage("weir-rping", fmt, ap);
 	va_end(ap);
-	fputs("; try 'weir-rping --help'\n", stderr);
 	return -1;
 }
 

@@ -592,7 +592,7 @@ t_usage()
 	expect 2 cp_ --changed=perhaps a b && says 'give keep or fail'
 	expect 2 cp_ --retry=x a b && says '--retry=x'
 	expect 2 cp_ '' b && says 'a name is empty'
-	expect 2 cp_ --no-such a b && says 'Try'
+	expect 2 cp_ --no-such a b && says 'try'
 	expect 2 cp_ --path=other a b && says 'auto, pipeline or kernel'
 	expect 2 cp_ --backend=other a b && says 'auto, uring or ev'
 	# The last is 4096, for strtoull().
