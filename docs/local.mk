@@ -58,7 +58,19 @@ dist-hook: $(man3_stamp)
 clean-local:
 	-rm -f %D%/man/weir_*.3 $(man3_stamp)
 
+# All pages and texts for a browser, in html/.
+html-local: $(man3_stamp)
+	AWK='$(AWK)' $(SHELL) $(srcdir)/build-aux/html.sh $(srcdir) %D%/man html
+clean-local: clean-html
+clean-html:
+	-rm -rf html
+.PHONY: clean-html
+
 EXTRA_DIST += \
+	%D%/html/search.js \
+	%D%/html/style.css \
+	build-aux/html.awk \
+	build-aux/html.sh \
 	%D%/architecture.dot \
 	%D%/architecture.md \
 	%D%/architecture.svg \

@@ -81,7 +81,7 @@ rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
 rdma_helpers =
 test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-docs.sh \
 	%D%/check-errnos.sh %D%/check-examples.sh %D%/check-guides.sh \
-	%D%/check-headers.sh %D%/check-install.sh %D%/check-judge.sh \
+	%D%/check-headers.sh %D%/check-html.sh %D%/check-install.sh %D%/check-judge.sh \
 	%D%/check-layers.sh %D%/check-models.sh %D%/check-probes.sh \
 	%D%/check-rules.sh %D%/check-snippets.sh %D%/check-style.sh \
 	%D%/check-symbols.sh %D%/check-words.sh %D%/interop/weir-nbd.sh \
