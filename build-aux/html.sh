@@ -5,6 +5,7 @@
 # All pages and texts as HTML, in DIR: texts where they are in the tree, man pages in
 # DIR/man, and DIR/index.html, which searches them without a server.  MANDIR has the
 # pages that are made from headers.  Needs mandoc.
+# shellcheck disable=SC2012,SC2086 # A list of names without blanks.
 set -eu
 [ $# = 3 ] || {
 	echo 'usage: html.sh SRCDIR MANDIR DIR' >&2

@@ -70,7 +70,7 @@ start=$(date +%s)
 mkdir "$dir/root/debs" "$dir/root/src"
 find "$dir/debs" -name '*.deb' ! -name '*-dbgsym_*' \
 	-exec cp {} "$dir/root/debs/" \;
-cp -r README.md debian "$dir/root/src/"
+cp -r README.md debian examples "$dir/root/src/"
 inside "$dir/root" '
 	apt-get -qq update
 	apt-get -qq install -y --no-install-recommends gcc libc6-dev pkgconf \
@@ -78,9 +78,10 @@ inside "$dir/root" '
 	cd /src && debian/tests/readme'
 echo "from packages: $(($(date +%s) - start)) s"
 inside "$dir/root" '
-	apt-get -qq install -y --no-install-recommends diffutils /debs/*.deb \
-		>/install.log 2>&1
-	cd /src && debian/tests/static && debian/tests/programs'
+	apt-get -qq install -y --no-install-recommends curl diffutils libnbd-bin \
+		nbdkit python3 /debs/*.deb >/install.log 2>&1
+	cd /src && debian/tests/static && debian/tests/programs &&
+		debian/tests/demo'
 
 echo 'from source: build, install, compile the program of the README, run it'
 start=$(date +%s)

@@ -16,6 +16,7 @@ EXTRA_DIST += \
 	%D%/rules \
 	%D%/source/format \
 	%D%/tests/control \
+	%D%/tests/demo \
 	%D%/tests/programs \
 	%D%/tests/readme \
 	%D%/tests/static \

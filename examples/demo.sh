@@ -1,42 +1,105 @@
 #!/bin/sh
 # SPDX-License-Identifier: CC0-1.0
-# demo.sh WEIR-CP: copy some hundred MB of this machine's files with it, over
-# each backend and by each path; compare every byte, and what belongs to it,
-# with tools that are not weir's; and show what happened.
+# demo.sh [BUILD_DIR]: what weir does, in less than 90 seconds and on one screen,
+# each action with how it was verified, and with a peer beside it.
 #
-# Everything is done in a directory of its own, which is removed at the end:
-# under $TMPDIR, or /tmp.  Ends with status 0 only if nothing differed.
+# Times are medians of three, in rotating order; before each the disk has written
+# what was there before.  The programs are those of BUILD_DIR, or the installed ones.
+# Everything is done in a directory of its own under $TMPDIR or /tmp, which is
+# removed at the end.  Ends with status 0 only if everything was as it should be.
+# shellcheck disable=SC2015,SC2046,SC2086,SC2154,SC2317
+# Lists; and names of functions and variables are put together.
 set -u
 LC_ALL=C
 export LC_ALL
 
-cp=${1:?usage: demo.sh WEIR-CP}
-[ -d "$cp" ] && cp=$cp/weir-cp
-cp=$(cd "$(dirname "$cp")" && pwd)/${cp##*/}
-[ -x "$cp" ] || { echo "$cp: no program" >&2; exit 1; }
-wanted_kib=400000	# To copy, about.
-spare_kib=300000	# To leave free.
+here=$(cd "$(dirname "$0")" && pwd)
+build=${1:+$(cd "$1" && pwd)}
+begun=$(date +%s)
+wanted_kib=60000	# To copy, about.
+sim_seconds=15
 
 say() { printf '%s\n' "$*"; }
 die() { say "demo: $*" >&2; exit 1; }
+has() { command -v "$1" >/dev/null; }
 
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/weir-demo.XXXXXX") || exit 1
-trap 'cd / && chmod -R u+rwx "$tmp" && rm -rf "$tmp"' EXIT
+servers=
+finish()
+{
+	for pid in $servers; do
+		kill "$pid" && wait "$pid"
+	done 2>/dev/null
+	cd / && chmod -R u+rwx "$tmp" && rm -rf "$tmp"
+}
+trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 cd "$tmp" || exit 1
 
-free_kib() { df -Pk . | awk 'NR == 2 { print $4 }'; }
+# The program $1, wherever it is.
+program()
+{
+	case ${build:+built}$1 in
+	builtweir | builtweir-sim) say "$build/tools/$1" ;;
+	built*) say "$build/programs/$1/$1" ;;
+	*) command -v "$1" ;;
+	esac
+}
+for p in weir weir-cp weir-nbd weir-proxy weir-sim; do
+	[ -x "$(program $p)" ] || die "there is no $p"
+done
+weir=$(program weir) cp=$(program weir-cp) nbd=$(program weir-nbd)
+proxy=$(program weir-proxy) sim=$(program weir-sim)
 
-# Collect directories of the machine, up to the wanted size, by cp; those that
-# cannot be read as a whole are left out.
+bad=0
+wrong() { bad=1; verdict="WRONG: $*"; }
+now_ms() { date +%s%3N; }
+median() { printf '%s\n' "$@" | sort -n | sed -n 2p; }
+
+# timed NAME COMMAND...: adds its milliseconds to $NAME.
+timed()
+{
+	name=$1
+	shift
+	sync
+	from=$(now_ms)
+	"$@" >out 2>err || wrong "$name failed: $(tail -n 1 err)"
+	eval "$name=\"\$$name $(($(now_ms) - from))\""
+}
+
+# rounds A B: each three times, in rotating order; both are functions.
+rounds()
+{
+	verdict=
+	eval "$1= $2="
+	for order in "$1 $2" "$2 $1" "$1 $2"; do
+		for f in $order; do
+			before_"${f#*_}"
+			timed "$f" "run_$f"
+			after "$f"
+		done
+	done
+}
+
+# Seconds of the list of milliseconds $1, as the median.
+seconds()
+{
+	set -- $(median $1)
+	printf '%d.%02d s' $(($1 / 1000)) $(($1 % 1000 / 10))
+}
+
+# line ACTION OURS PEER VERDICT
+line() { printf '%-20s %-19s %-13s %s\n' "$1" "$2" "$3" "$4"; }
+
+# Directories of the machine, up to the wanted size, with what few have at hand: a
+# large file, holes, links, odd names.
 collect()
 {
 	mkdir source
 	total=0
 	find /usr/share /usr/lib -xdev -mindepth 1 -maxdepth 1 -type d \
-		-readable 2>/dev/null | sort >candidates
-	while read -r candidate; do
+		-readable 2>/dev/null | sort | while read -r candidate; do
 		size=$(du -xsk "$candidate" 2>/dev/null | cut -f1)
 		[ "${size:-0}" -gt 0 ] || continue
 		[ $((total + size)) -le $wanted_kib ] || continue
@@ -47,22 +110,13 @@ collect()
 			continue
 		}
 		total=$((total + size))
-	done <candidates
-}
-
-# What few machines have at hand: large files, one of them mostly holes.
-add_large()
-{
-	find source -type f -size +64k -exec cat {} + 2>/dev/null |
-		head -c 100000000 >source/large
-	truncate -s 1G source/sparse
-	for at in 0 1234567 900000000; do
-		echo data | dd of=source/sparse bs=1 seek=$at conv=notrunc \
-			2>/dev/null
 	done
+	head -c 67108864 /dev/urandom >source/large
+	truncate -s 1G source/sparse
+	say data | dd of=source/sparse bs=1 seek=123456789 conv=notrunc 2>/dev/null
 	ln source/large source/same-as-large
 	ln -s large source/link
-	echo data >"source/a name
+	say data >"source/a name
 in two lines"
 }
 
@@ -73,121 +127,167 @@ list()
 		-printf '%p %y %m %U:%G %T@ %n %s %l\n' | sort)
 }
 
-# Compare $1 with the source; sets $verdict.
-compare()
+before_cp() { rm -rf copy; }
+run_weir_cp() { "$cp" -a source copy; }
+run_plain_cp() { cp -a source copy; }
+after_cp()
 {
-	diff -r --no-dereference source "$1" >differences 2>&1
-	list "$1" >list.copy
-	diff list.source list.copy >>differences
-	# With the blocks that a file system needs for itself, a hole is one
-	# still.
-	[ "$(du -k "$1/sparse" | cut -f1)" -le 256 ] ||
-		say "the hole in $1/sparse was filled" >>differences
-	if [ -s differences ]; then
-		verdict='DIFFERS'
-		bad=1
-		head -n 5 differences >>report
-	else
-		verdict='equal in all'
-	fi
+	[ "$1" = weir_cp ] || return 0
+	list copy | cmp -s list.source - &&
+		diff -r --no-dereference source copy >/dev/null ||
+		wrong 'the copy differs'
+	[ "$(du -k copy/sparse | cut -f1)" -le 256 ] ||
+		wrong 'the hole was filled'
 }
+after() { after_"${1#*_}" "$1"; }
 
-now_ms() { date +%s%3N; }
-
-# run NAME COMMAND...: copy the source, time it, compare it, say so.
-run()
+demo_cp()
 {
-	name=$1
-	shift
+	rounds weir_cp plain_cp
+	files=$(grep -c ' f ' list.source)
+	line "copy $files files" "weir-cp $(seconds "$weir_cp")" \
+		"cp -a $(seconds "$plain_cp")" \
+		"${verdict:-equal (diff, find, du)}"
 	rm -rf copy
-	start=$(now_ms)
-	"$@" source copy >out 2>err || {
-		verdict="FAILED: $(tail -n 1 err)"
-		bad=1
-	}
-	ms=$(($(now_ms) - start))
-	[ -d copy ] && compare copy
-	printf '  %-28s %6d.%02d s %6d MB/s   %s\n' "$name" $((ms / 1000)) \
-		$((ms % 1000 / 10)) $((mb * 1000 / (ms + 1))) "$verdict"
-	chmod -R u+rwx copy 2>/dev/null
 }
 
-# Why backend $1 cannot be had.
-# shellcheck disable=SC2069 # what it complains of is wanted, what it prints is not
-refused() { "$cp" --backend="$1" list.source out 2>&1 >/dev/null; }
-
-field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" out; }
-
-# Each way to copy with backend $1.
-run_backend()
+# serve NAME FILE COMMAND...: in the background, until FILE is there.
+serve()
 {
-	if why=$(refused "$1"); then
-		:
-	elif [ "$1" = uring ]; then
-		say "  $1: not here: ${why#weir-cp: }"
-		return
-	else
-		die "$why"
-	fi
-	for path in auto pipeline kernel; do
-		run "weir-cp $1, $path" "$cp" -a --json --backend="$1" \
-			--path=$path
-		shown="by the pipeline $(field by_pipeline), by the kernel"
-		shown="$shown $(field by_kernel)"
-		say "$1, $path: $shown" >>paths
+	file=$1
+	shift
+	"$@" >server.out 2>&1 &
+	servers="$servers $!"
+	i=0
+	while [ ! -S "$file" ] && [ $i -lt 100 ]; do
+		sleep 0.05
+		i=$((i + 1))
 	done
-	say "$(field why)" >>backends
+	[ -S "$file" ] || die "$1 does not serve: $(tail -n 1 server.out)"
 }
 
-# The checksums that weir-cp printed do not depend on the way; and a copy that
-# was read back is what it should be.
-run_checked()
+before_nbd() { rm -f got; }
+run_weir_nbd() { nbdcopy 'nbd+unix:///?socket=weir.sock' got; }
+run_other_nbd() { nbdcopy 'nbd+unix:///?socket=other.sock' got; }
+after_nbd() { cmp -s source/large got || wrong 'the device differs'; }
+
+demo_nbd()
 {
-	run "weir-cp --checksum --verify" "$cp" -a --checksum --verify
-	sort out >sums
-	lines=$(wc -l <sums)
-	run "weir-cp --checksum, ev" "$cp" -a --checksum --backend=ev
-	sort out >sums.ev
-	cmp sums sums.ev || { say 'The checksums differ.'; bad=1; }
+	if ! has nbdcopy || ! has nbdkit; then
+		line 'block device, 67 MB' 'not shown' '' \
+			'needs libnbd-bin and nbdkit'
+		return
+	fi
+	serve weir.sock "$nbd" --quiet --unix=weir.sock \
+		--export=ro,path=source/large
+	serve other.sock nbdkit -f -r -U other.sock file source/large
+	rounds weir_nbd other_nbd
+	line 'block device, 67 MB' "weir-nbd $(seconds "$weir_nbd")" \
+		"nbdkit $(seconds "$other_nbd")" \
+		"${verdict:-equal (cmp)}"
+	rm -f got
 }
 
-bad=0
-verdict=
-: >report
-: >paths
-: >backends
-[ "$(free_kib)" -gt $((2 * wanted_kib + spare_kib)) ] ||
-	wanted_kib=$((($(free_kib) - spare_kib) / 3))
-[ $wanted_kib -gt 20000 ] || die "not enough capacity in $tmp"
-collect
-add_large
-list source >list.source
-mb=$(($(find source -type f -links 1 -printf '%b\n' |
-	awk '{ n += $1 } END { print int(n / 2) }') / 1000 + 100))
+before_http() { rm -rf pages; mkdir pages; }
+run_weir_http() { fetch --unix-socket http.sock; }
+run_direct_http() { fetch; }
+fetch()
+{
+	sed "s,.*,url = \"http://127.0.0.1:$port/&\"\noutput = \"pages/&\"," \
+		names | curl -sf "$@" -K -
+}
+after_http() { diff -r web pages >/dev/null || wrong 'a page differs'; }
 
-say "weir-cp $("$cp" --version | cut -d' ' -f2), on files of this machine:" \
-	"$(grep -c ' f ' list.source) files, $(grep -c ' d ' list.source)" \
-	"directories," \
-	"$(grep -c ' l ' list.source) links, $mb MB, and 1 GB of holes."
-say 'Compared: bytes (diff), and mode, owner, times, links, holes (find, du).'
+demo_http()
+{
+	if ! has curl || ! has python3; then
+		line 'HTTP, 200 pages' 'not shown' '' 'needs curl and python3'
+		return
+	fi
+	mkdir web
+	find source -type f -name '[a-zA-Z]*' -size -200k | grep -v ' ' |
+		head -n 200 | while read -r page; do
+		i=$((${i:-0} + 1))
+		cp "$page" web/$i
+	done
+	(cd web && ls) >names
+	(cd web && exec python3 -u -m http.server --bind 127.0.0.1 0) \
+		>http.out 2>/dev/null &
+	servers="$servers $!"
+	i=0
+	until port=$(sed -n 's/.* port \([0-9]*\) .*/\1/p' http.out) &&
+		[ "$port" ] || [ $i -ge 100 ]; do
+		sleep 0.05
+		i=$((i + 1))
+	done
+	serve http.sock "$proxy" unix:http.sock "127.0.0.1:${port:-1}"
+	rounds weir_http direct_http
+	line "HTTP, $(wc -l <names) pages" "weir-proxy $(seconds "$weir_http")" \
+		"direct $(seconds "$direct_http")" \
+		"${verdict:-equal (diff)}"
+}
+
+demo_memory()
+{
+	verdict=
+	revoke=$build/examples/39-revoke
+	if [ ! "$build" ]; then
+		revoke=./39-revoke
+		${CC:-cc} -O2 -o $revoke "$here/39-revoke.c" \
+			$(pkg-config --cflags --libs weir) ||
+			die 'cannot compile 39-revoke.c'
+	fi
+	us='' mb=0
+	for i in 1 2 3; do
+		$revoke >out 2>err || wrong "$(tail -n 1 err) $(tail -n 1 out)"
+		us="$us $(sed -n 's/revoked in \([0-9]*\) .*/\1/p' out)"
+		mb=$((mb + $(sed -n 's/.*wrote \([0-9]*\) MB.*/\1/p' out)))
+	done
+	line "lend $mb MB, revoke" "revoked in $(median $us) us" ""  \
+		"${verdict:-no late byte, -ESTALE}"
+}
+
+demo_sim()
+{
+	verdict=
+	"$sim" --seeds 3 all >first 2>&1 || wrong 'a seed fails'
+	"$sim" --seeds 3 all 2>&1 | sed 's/, [^,]*$//' >second
+	sed 's/, [^,]*$//' first | cmp -s - second || wrong 'seeds do not repeat'
+	seeds=100 first=4 all=0 faults=0
+	end=$(($(date +%s) + sim_seconds))
+	while [ "$(date +%s)" -lt $end ]; do
+		"$sim" --first $first --seeds $seeds --jobs "$(nproc)" all \
+			>out 2>&1 || {
+			wrong "$(grep -m 1 seed out)"
+			break
+		}
+		first=$((first + seeds))
+		set -- $(sed -n 's/^all  *\([0-9]*\) seeds, .* \([0-9]*\) faults.*/\1 \2/p' out)
+		all=$((all + ${1:-0})) faults=$((faults + ${2:-0}))
+	done
+	line "simulate $all worlds" "$faults faults" '' \
+		"${verdict:-rules kept, seeds repeat}"
+}
+
+say "Collecting files of this machine ..."
+collect
+list source >list.source
+
+say "weir $("$weir" --version | cut -d' ' -f2) on" \
+	"$("$weir" info | sed -n 's/^\* \([a-z]*\) .*/\1/p'), $(nproc) CPUs." \
+	'Times are medians of three, in rotating order.'
 say
-run 'cp -a' cp -a
-for backend in uring ev; do
-	run_backend $backend
-done
-run_checked
+line 'action' 'weir' 'beside' 'verified'
+line '------' '----' '------' '--------'
+demo_cp
+demo_nbd
+demo_http
+demo_memory
+demo_sim
 say
-say 'Files that went'
-sed 's/^/  /' paths
-say 'Backends'
-fold -s -w 76 backends | sed 's/^/  /'
-say "CRC-32C of $lines files: the same over both backends, whatever the order"
-say 'in which their blocks were read.'
-say
-if [ $bad = 0 ]; then
-	say 'Nothing differs.'
-else
-	cat report
-	say 'SOMETHING DIFFERS; see above.'
-fi
+say 'Copies: compared by bytes, modes, owners, times, links and holes.  Memory: what' \
+	"the owner wrote after the revoke stayed.  Worlds: each operation is checked" \
+	'against a model, and a seed was run twice with the same digest.' | fold -s -w 78
+say "$(($(date +%s) - begun)) seconds; $([ $bad = 0 ] &&
+	say 'everything was as it should be.' || say 'SOMETHING IS WRONG: see above.')"
 exit $bad

@@ -26,6 +26,7 @@ noinst_PROGRAMS += \
 	%D%/36-pools \
 	%D%/37-device-memory \
 	%D%/38-segments \
+	%D%/39-revoke \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -59,6 +60,7 @@ noinst_PROGRAMS += \
 %C%_36_pools_LDADD = libweir.la
 %C%_37_device_memory_LDADD = libweir.la
 %C%_38_segments_LDADD = libweir.la
+%C%_39_revoke_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.
