@@ -3,6 +3,11 @@
 
 EXTRA_DIST += %D%/LICENSE
 
+# Those that talk to a network, and what they have in common.
+hardened_cppflags = $(AM_CPPFLAGS) $(HARDEN_CPPFLAGS)
+hardened_cflags = $(AM_CFLAGS) $(HARDEN_CFLAGS)
+hardened_ldflags = $(program_ldflags) $(HARDEN_LDFLAGS)
+
 # What several of them need.
 noinst_LIBRARIES = %D%/common/libcommon.a
 %C%_common_libcommon_a_SOURCES = \
@@ -12,6 +17,8 @@ noinst_LIBRARIES = %D%/common/libcommon.a
 	%D%/common/number.h \
 	%D%/common/option.c \
 	%D%/common/option.h
+%C%_common_libcommon_a_CPPFLAGS = $(hardened_cppflags)
+%C%_common_libcommon_a_CFLAGS = $(hardened_cflags)
 common = %D%/common/libcommon.a
 
 # A program large enough to be of use: see weir-cp/README.md.
@@ -65,10 +72,14 @@ noinst_LIBRARIES += %D%/weir-nbd/libserver.a
 	%D%/weir-nbd/server.h \
 	%D%/weir-nbd/status.c \
 	%D%/weir-nbd/weir-nbd.h
+%C%_weir_nbd_libserver_a_CPPFLAGS = $(hardened_cppflags)
+%C%_weir_nbd_libserver_a_CFLAGS = $(hardened_cflags)
 nbd_server = %D%/weir-nbd/libserver.a $(common) libweir.la -ldl
 
 bin_PROGRAMS += %D%/weir-nbd/weir-nbd
-%C%_weir_nbd_weir_nbd_LDFLAGS = $(program_ldflags)
+%C%_weir_nbd_weir_nbd_CPPFLAGS = $(hardened_cppflags)
+%C%_weir_nbd_weir_nbd_CFLAGS = $(hardened_cflags)
+%C%_weir_nbd_weir_nbd_LDFLAGS = $(hardened_ldflags)
 %C%_weir_nbd_weir_nbd_SOURCES = %D%/weir-nbd/main.c
 %C%_weir_nbd_weir_nbd_LDADD = $(nbd_server)
 EXTRA_DIST += %D%/weir-nbd/README.md
@@ -92,7 +103,9 @@ plugin_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared
 if HAVE_VERBS
 # Files by RDMA: see weir-rdma/README.md.
 bin_PROGRAMS += %D%/weir-rdma/weir-rdma
-%C%_weir_rdma_weir_rdma_LDFLAGS = $(program_ldflags)
+%C%_weir_rdma_weir_rdma_CPPFLAGS = $(hardened_cppflags)
+%C%_weir_rdma_weir_rdma_CFLAGS = $(hardened_cflags)
+%C%_weir_rdma_weir_rdma_LDFLAGS = $(hardened_ldflags)
 %C%_weir_rdma_weir_rdma_SOURCES = \
 	%D%/weir-rdma/client.c \
 	%D%/weir-rdma/file.c \
@@ -109,7 +122,9 @@ bin_PROGRAMS += %D%/weir-rdma/weir-rdma
 
 # The other end of rdmacm-utils' rping: see weir-rping/README.md.
 bin_PROGRAMS += %D%/weir-rping/weir-rping
-%C%_weir_rping_weir_rping_LDFLAGS = $(program_ldflags)
+%C%_weir_rping_weir_rping_CPPFLAGS = $(hardened_cppflags)
+%C%_weir_rping_weir_rping_CFLAGS = $(hardened_cflags)
+%C%_weir_rping_weir_rping_LDFLAGS = $(hardened_ldflags)
 %C%_weir_rping_weir_rping_SOURCES = \
 	%D%/weir-rping/client.c \
 	%D%/weir-rping/main.c \
@@ -124,7 +139,9 @@ EXTRA_DIST += %D%/weir-rping/README.md
 
 # Connections in and out, and bytes between them: see weir-proxy/README.md.
 bin_PROGRAMS += %D%/weir-proxy/weir-proxy
-%C%_weir_proxy_weir_proxy_LDFLAGS = $(program_ldflags)
+%C%_weir_proxy_weir_proxy_CPPFLAGS = $(hardened_cppflags)
+%C%_weir_proxy_weir_proxy_CFLAGS = $(hardened_cflags)
+%C%_weir_proxy_weir_proxy_LDFLAGS = $(hardened_ldflags)
 %C%_weir_proxy_weir_proxy_SOURCES = \
 	%D%/weir-proxy/address.c \
 	%D%/weir-proxy/buffer.c \

@@ -301,6 +301,52 @@ else
 	[ ! -e "$libdir/libweir.so" ] ||
 		try 'libsodium is loaded only when there is a key' no_sodium
 fi
+# Installed files that are in no package of Debian, and lines of debian/*.install
+# that name nothing; $prefix stands for /usr, and its lib/ for lib/ARCHITECTURE/.
+prefix=$(sed -n 's/^prefix = //p' Makefile)
+in_packages()
+{
+	(cd "$dir/root$prefix" && find . -type f -o -type l) | sed '
+		s,^\./,usr/,
+		s,^usr/lib64/,usr/lib/,
+		/^usr\/lib\/systemd\//!s,^usr/lib/\([a-z0-9_]*-linux-gnu/\)*,usr/lib/x/,
+		/\.la$/d' >"$dir/installed"
+	cat "$src"/debian/*.install | if [ -e "$libdir/libweir.a" ]; then
+		cat
+	else
+		grep -v '[.]a$'
+	fi >"$dir/patterns"
+	${AWK:-awk} '
+		FNR == NR {
+			pattern[++n] = $0
+			gsub(/\./, "[.]")
+			gsub(/\*/, "[^/]*")
+			regex[n] = "^" $0 "(/|$)"
+			next
+		}
+		{
+			found = 0
+			for (i = 1; i <= n; i++)
+				if ($0 ~ regex[i])
+					found = used[i] = 1
+			if (!found)
+				print "in no package: " $0
+		}
+		END {
+			for (i = 1; i <= n; i++)
+				if (!used[i])
+					print "names nothing: " pattern[i]
+		}' "$dir/patterns" "$dir/installed" >"$dir/differ"
+	cat "$dir/differ"
+	[ ! -s "$dir/differ" ]
+}
+if has_rdma && [ -e "$libdir/libweir.so" ]; then
+	try 'every installed file is in a package of Debian' in_packages
+else
+	skip 'every installed file is in a package of Debian' \
+		'a library of the packages was left out'
+fi
+
 try 'make uninstall leaves nothing' uninstall
 if grep -q "^BIN_RUNPATH = ." Makefile; then
 	try 'make install prefix=... works' other_prefix

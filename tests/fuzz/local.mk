@@ -24,7 +24,7 @@ fuzz_tools = tools/find.c tools/info-json.c tools/info-text.c \
 	tools/info-unused.c tools/info.c tools/json.c tools/route-place.c \
 	tools/route.c tools/system.c tools/top-ask.c tools/top-json.c \
 	tools/top-prometheus.c tools/top-screen-none.c tools/top-text.c \
-	tools/top.c programs/common/number.c \
+	tools/top.c programs/common/number.c programs/common/option.c \
 	programs/weir-cp/options.c
 if HAVE_VERBS
 fuzz_tools += tools/find-rdma.c

@@ -9,7 +9,7 @@ if HAVE_VERBS
 public_tests += %D%/test-weir-rdma-parts
 endif
 internal_tests += %D%/test-weir-top
-test_scripts += %D%/test-help.sh %D%/test-nbd-embedded.sh %D%/test-restart.sh \
+test_scripts += %D%/test-hardening.sh %D%/test-help.sh %D%/test-nbd-embedded.sh %D%/test-restart.sh \
 	%D%/test-starved-programs.sh %D%/test-units.sh %D%/test-weir-bench.sh \
 	%D%/test-weir-cp-as-cp.sh %D%/test-weir-cp-convert.sh \
 	%D%/test-weir-cp.sh %D%/test-weir-info.sh \
