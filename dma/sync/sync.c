@@ -93,6 +93,21 @@ static bool is_inherited(const struct weir_sync *sync)
 	return sync->mmap && mmap_is_inherited(sync->mmap);
 }
 
+/* No other thread or process is left with it. */
+static void end(struct weir_sync *sync)
+{
+	/* The thread that woke the last waiter may still be on its way out. */
+	while (atomic_load(&sync->users))
+		sched_yield();
+	sync_watch_leave(sync);
+	if (sync->mmap && sync->creator)
+		close_word(sync);
+	/* A waiter takes the lock: its holder must have released it. */
+	pthread_mutex_lock(&sync->lock);
+	pthread_mutex_unlock(&sync->lock);
+	pthread_mutex_destroy(&sync->lock);
+}
+
 int weir_sync_destroy(struct weir_sync *sync)
 {
 	if (!sync)
@@ -102,24 +117,10 @@ int weir_sync_destroy(struct weir_sync *sync)
 			   "threads wait; cancel them or signal first",
 			   atomic_load(&sync->n_ops),
 			   atomic_load(&sync->n_blocked));
-	if (is_inherited(sync)) {
+	if (!is_inherited(sync))
+		end(sync);
+	if (sync->mmap)
 		atomic_fetch_sub(&sync->mmap->n_syncs, 1);
-		free(sync);
-		return 0;
-	}
-	/* The thread that woke the last waiter may still be on its way out. */
-	while (atomic_load(&sync->users))
-		sched_yield();
-	sync_watch_leave(sync);
-	if (sync->mmap) {
-		if (sync->creator)
-			close_word(sync);
-		atomic_fetch_sub(&sync->mmap->n_syncs, 1);
-	}
-	/* A waiter takes the lock: its holder must have released it. */
-	pthread_mutex_lock(&sync->lock);
-	pthread_mutex_unlock(&sync->lock);
-	pthread_mutex_destroy(&sync->lock);
 	free(sync);
 	return 0;
 }
