@@ -242,6 +242,7 @@ int job_check_operands(const struct weir_dma *dma, const struct weir_job *job,
 	int err = set_sides(job, s);
 
 	reactor_check_thread(dma->r);
+	s->src.import = s->dst.import = NULL;
 	if (!err && s->src_side)
 		err = operand_check(&job->src, s->src_side, dma->r, &s->src);
 	if (!err && s->dst_side)
@@ -290,7 +291,7 @@ static const char *text_of(const struct refusal *r, const struct weir_dma *dma,
 {
 	const struct job_kind *kind = kind_row(job);
 	uint8_t dst = kind ? dst_side(job, kind) : OPERAND_NONE;
-	struct operand_info info;
+	struct operand_info info = { .import = NULL };
 
 	if (kind && kind->src &&
 	    operand_check(&job->src, kind->src, dma->r, &info) == r->err)

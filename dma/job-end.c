@@ -60,18 +60,13 @@ static void leave(const struct weir_operand *operand,
 			mmap_leave(buf->use, r);
 }
 
-int job_enter_imports(struct weir_job *job)
+int job_enter_each(struct weir_job *job)
 {
-	struct mmap_use *import = job_route(job)->import;
-	struct weir_reactor *r = job->op.reactor;
-	struct job_priv *p = job_priv(job);
+	const struct weir_reactor *r = job->op.reactor;
+	const struct job_priv *p = job_priv(job);
 	uint32_t i;
 	int err = 0;
 
-	debug_check(p->imported && !p->entered && !p->is_step);
-	p->entered = true;
-	if (likely(import))
-		return mmap_enter(import, r);
 	if (p->src.side)
 		err |= enter(&job->src, r);
 	if (p->dst.side)
@@ -81,24 +76,29 @@ int job_enter_imports(struct weir_job *job)
 	return err;
 }
 
-static void leave_imports(struct weir_job *job)
+__attribute__((noinline)) static void leave_each(struct weir_job *job)
 {
-	struct mmap_use *import = job_route(job)->import;
-	struct weir_reactor *r = job->op.reactor;
-	struct job_priv *p = job_priv(job);
+	const struct weir_reactor *r = job->op.reactor;
+	const struct job_priv *p = job_priv(job);
 	uint32_t i;
 
-	p->entered = false;
-	if (likely(import)) {
-		mmap_leave(import, r);
-		return;
-	}
 	if (p->src.side)
 		leave(&job->src, r);
 	if (p->dst.side)
 		leave(&job->dst, r);
 	for (i = 0; i < job->n_extra; i++)
 		leave(&job->more[i], r);
+}
+
+static inline void leave_imports(struct weir_job *job)
+{
+	struct mmap_use *import = job_route(job)->import;
+
+	job_priv(job)->entered = false;
+	if (likely(import))
+		mmap_leave_own(import);
+	else
+		leave_each(job);
 }
 
 void job_take_back(struct weir_job *job)

@@ -109,7 +109,9 @@ struct job_route {
 	const char *engine, *pull, *push;
 	uint64_t bounced;
 	struct translated *translated;	/* To be invalidated, or NULL. */
-	struct mmap_use *import;	/* Of .imported: this alone, or NULL. */
+	/* Of .imported: the one whose word is this thread's; NULL: each is
+	 * counted by itself. */
+	struct mmap_use *import;
 };
 
 _Static_assert(sizeof(struct job_route) <= sizeof(((struct weir_op *)0)->u),
@@ -433,11 +435,22 @@ void extra_release(const struct weir_dma *dma, const struct weir_job *job);
 void extra_commit(const struct weir_job *job, uint64_t n);
 bool extra_stale(const struct weir_job *job);
 
+/* job-end.c: job_enter_imports() of those that are counted one by one. */
+int job_enter_each(struct weir_job *job);
+
 /*
- * job-end.c: @job is about to access imports that count their jobs.  Returns 0
- * or -ESTALE.  The end of the job, however it ends, counts it out again.
+ * @job is about to access imports that count their jobs.  Returns 0 or -ESTALE.
+ * The end of the job, however it ends, counts it out again.
  */
-int job_enter_imports(struct weir_job *job);
+static inline int job_enter_imports(struct weir_job *job)
+{
+	struct mmap_use *import = job_route(job)->import;
+	struct job_priv *p = job_priv(job);
+
+	debug_check(p->imported && !p->entered && !p->is_step);
+	p->entered = true;
+	return likely(import) ? mmap_enter_own(import) : job_enter_each(job);
+}
 
 /* Whether any exporter has revoked memory of @job, which was begun. */
 bool job_is_stale_slow(const struct weir_job *job)

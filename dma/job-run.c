@@ -174,19 +174,16 @@ static void end_at_once(struct weir_dma *dma, struct weir_job *job,
 	route_note(job, &s->plan);
 }
 
-/* Returns whether memory of that side is of an import that counts its jobs. */
-static inline bool hold_side(const struct weir_dma *dma,
+static inline void hold_side(const struct weir_dma *dma,
 			     const struct weir_operand *operand,
-			     const struct operand_info *info,
 			     enum operand_side side, uint64_t total,
 			     struct cursor *c)
 {
 	c->side = side;
 	if (!side)
-		return false;
+		return;
 	operand_hold(operand, side, dma->r);
 	cursor_init(c, operand, side, total);
-	return info->imported;
 }
 
 static bool extra_counts(const struct weir_job *job)
@@ -205,16 +202,17 @@ static bool extra_counts(const struct weir_job *job)
 }
 
 /* Most jobs have one import, on one side. */
-static void note_imports(struct weir_job *job, const struct job_shape *s)
+static inline void note_imports(struct weir_job *job, const struct job_shape *s)
 {
-	bool src = s->src_side && s->src.imported;
-	bool dst = s->dst_side && s->dst.imported;
-	bool extra = job->n_extra && extra_counts(job);
-	struct job_priv *p = job_priv(job);
+	struct mmap_use *src = s->src.import, *dst = s->dst.import;
+	struct mmap_use *import = src ? src : dst;
 
-	p->imported = src || dst || extra;
-	job_route(job)->import = extra || (src && dst) ? NULL :
-				 src ? s->src.import : s->dst.import;
+	if (unlikely(job->n_extra) && extra_counts(job))
+		import = OPERAND_IMPORTS;
+	else if (unlikely(src && dst && src != dst))
+		import = OPERAND_IMPORTS;
+	job_priv(job)->imported = import != NULL;
+	job_route(job)->import = import == OPERAND_IMPORTS ? NULL : import;
 }
 
 /* The destination is what there is, not what the source has. */
@@ -234,7 +232,6 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 		   const struct job_shape *s)
 {
 	struct job_priv *p = job_priv(job);
-	bool imported;
 
 	op_enlist(dma->r, &job->op, &job_class);
 	job->op.flags |= OP_LEAVES;
@@ -250,11 +247,9 @@ static void set_up(struct weir_dma *dma, struct weir_job *job,
 	p->entered = false;
 	p->begun = false;
 	atomic_init(&p->stop, false);
-	imported = hold_side(dma, &job->src, &s->src, s->src_side, s->total,
-			     &p->src);
-	imported |= hold_side(dma, &job->dst, &s->dst, s->dst_side, s->total,
-			      &p->dst);
-	if (unlikely(imported || job->n_extra))
+	hold_side(dma, &job->src, s->src_side, s->total, &p->src);
+	hold_side(dma, &job->dst, s->dst_side, s->total, &p->dst);
+	if (unlikely(s->src.import || s->dst.import || job->n_extra))
 		note_imports(job, s);
 	if (unlikely(job->n_extra))
 		extra_hold(dma, job);

@@ -42,7 +42,7 @@ int extra_check(const struct weir_dma *dma, const struct weir_job *job,
 		uint64_t total)
 {
 	enum operand_side side = extra_side(job);
-	struct operand_info info;
+	struct operand_info info = { .import = NULL };
 	struct operand_part part = { NULL, side, &info };
 	uint32_t i;
 	int err;

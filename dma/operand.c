@@ -113,12 +113,8 @@ static bool may_write(const struct weir_mmap *mmap, enum operand_side side)
 static int check_buf(const struct weir_buf *buf, enum operand_side side,
 		     bool owner)
 {
-	const struct weir_mmap *mmap = buf->use->mmap;
-
-	if (side != OPERAND_SRC && !may_write(mmap, side))
+	if (side != OPERAND_SRC && !may_write(buf->use->mmap, side))
 		return -EACCES;
-	if (unlikely(mmap->import) && mmap_stale(mmap))
-		return -ESTALE;
 	if (!owner)
 		return 0;
 	return buf->writing || (side != OPERAND_SRC && buf->readers) ? -EBUSY :
@@ -135,10 +131,19 @@ static void widen(struct operand_info *info, uint64_t addr, uint64_t len)
 	info->n_pieces++;
 }
 
-static void note_import(struct operand_info *info, struct mmap_use *use)
+/* One of the bufs is of the import @use: 0 or -ESTALE. */
+static inline int note_import(struct operand_info *info, struct mmap_use *use,
+			      bool owner)
 {
-	info->import = !info->imported || info->import == use ? use : NULL;
-	info->imported = true;
+	const struct mmap_import *import = use->mmap->import;
+
+	if (unlikely(!import_is_fresh(import)) && import_is_stale(import))
+		return -ESTALE;
+	if (likely(!info->import) && owner && use->fenced)
+		info->import = use;
+	else if (info->import != use && import->busy)
+		info->import = OPERAND_IMPORTS;
+	return 0;
 }
 
 static int check_bufs(const struct weir_operand *operand,
@@ -147,6 +152,8 @@ static int check_bufs(const struct weir_operand *operand,
 {
 	const struct weir_buf *buf = operand->buf;
 	bool owner = buf_is_owned_by(buf, r);
+	const struct weir_mmap *mmap;
+	struct mmap_use *use;
 	uint64_t addr, len;
 	unsigned int n = 0;
 	int err;
@@ -156,13 +163,17 @@ static int check_bufs(const struct weir_operand *operand,
 	if (owner && buf->refs >= WEIR_BUF_REFS_MAX - 1)
 		return -EMSGSIZE;
 	for (; buf; buf = buf->next) {
+		use = buf->use;
+		mmap = use->mmap;
 		err = check_buf(buf, side, owner);
 		if (err)
 			return err;
-		if (unlikely(mmap_counts(buf->use->mmap)))
-			note_import(info, buf->use);
-		if (unlikely(!operand_is_like(buf->use->mmap->domain,
-					      info->domain)))
+		if (unlikely(mmap->import)) {
+			err = note_import(info, use, owner);
+			if (unlikely(err))
+				return err;
+		}
+		if (unlikely(!operand_is_like(mmap->domain, info->domain)))
 			return -EXDEV;
 		if (n++ == WEIR_JOB_PIECES_MAX)
 			return -EMSGSIZE;
@@ -240,8 +251,6 @@ static int check_any(const struct weir_operand *operand,
 		     struct operand_info *info)
 {
 	info->plain = false;
-	info->imported = false;
-	info->import = NULL;
 	info->total = 0;
 	info->n_pieces = 0;
 	info->lo = UINT64_MAX;
@@ -271,7 +280,8 @@ int operand_check_addresses(const struct weir_operand *operand,
 
 	info->domain = operand_domain(operand);
 	err = check_any(operand, info);
-	info->imported = info->domain->import;
+	if (unlikely(info->domain->import))
+		info->import = OPERAND_IMPORTS;
 	if (!err)
 		err = operand->n_iov ? check_iov(operand, info) :
 				       check_range(operand, info);

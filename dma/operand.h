@@ -42,9 +42,14 @@ struct operand_info {
 	uint64_t lo, hi; /* All addresses are in [lo, hi). */
 	uint32_t n_pieces;
 	bool plain; /* operand_is_plain() */
-	bool imported; /* Memory is of an import that counts its jobs: */
-	struct mmap_use *import; /* of this one alone; NULL: of others. */
+	/* Memory is of imports that count their jobs: of this one alone, whose
+	 * word is this thread's, or OPERAND_IMPORTS.  NULL before the check: it
+	 * is not. */
+	struct mmap_use *import;
 };
+
+/* Imports that are counted one by one. */
+#define OPERAND_IMPORTS ((struct mmap_use *)1)
 
 /* Check @loc as a @side of a job on @r and describe it, or return what
  * weir_job_start() does: pieces, ranges, rights, and whether its bufs are free
@@ -84,7 +89,6 @@ static inline int operand_check(const struct weir_operand *operand,
 	info->hi = operand->addr + operand->len;
 	info->n_pieces = 1;
 	info->plain = true;
-	info->imported = false;
 	return 0;
 }
 

@@ -435,7 +435,7 @@ int weir_provider_revoked(struct weir_mmap *mmap)
 	if (!import_device(mmap))
 		return why_static(-EPERM, "weir_provider_revoked: the mmap is "
 				  "no import by a provider's device");
-	import_set_stale(mmap);
+	import_set_stale(mmap->import);
 	return 0;
 }
 

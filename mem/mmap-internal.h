@@ -55,6 +55,9 @@ enum mmap_range {
  * first member and sets weir_mmap.import to it. */
 struct mmap_import {
 	const _Atomic uint64_t *generation;	/* Of the exporter. */
+	/* What is looked at first: .generation, or a word that never is .mine,
+	 * where that does not suffice: then import_is_stale() decides. */
+	const _Atomic uint64_t *_Atomic seen;
 	_Atomic uint32_t *busy;	/* Jobs on any thread; NULL: not counted. */
 	/* The exporter executes the fences of importers. */
 	bool fenced;
@@ -213,10 +216,12 @@ struct mmap_use {
 	int key_err;
 	unsigned int keys_taken;	/* and .keys_taken of the mmap then. */
 	struct weir_timer_node retry;	/* When to try to register more. */
-	/* Of an import: the word that its exporter polls. */
+	/* Of an import: the word that its exporter polls, NULL if no place is
+	 * free, */
 	_Atomic uint32_t *busy;
-	int place;		/* The place of that word, or -1. */
-	uint32_t n_jobs;	/* Jobs that touch it; 0: not busy. */
+	int place;		/* the place of that word, or -1, */
+	uint32_t n_jobs;	/* and what it says: jobs that touch it. */
+	bool fenced;		/* There is a word, and it takes no fence here. */
 	uint32_t retries;	/* Consecutive retries without success. */
 	/* The next use that the reactor has tried to register: on its thread
 	 * alone. */
@@ -250,19 +255,32 @@ static inline bool mmap_is_started(const struct weir_mmap *mmap)
 bool import_is_stale(const struct mmap_import *import)
 	PROVIDER_API(import_is_stale);
 
-/* Whether it is seen without a call that @mmap is not stale. */
+/* It is stale if *@generation is not @mine, which it is now. */
+static inline void import_init(struct mmap_import *import,
+			       const _Atomic uint64_t *generation, uint64_t mine)
+{
+	import->generation = generation;
+	atomic_init(&import->seen, generation);
+	atomic_init(&import->mine, mine);
+}
+
+/* Whether it is seen without a call that @import is not stale.  Sequentially
+ * consistent: see export/presence.h. */
+static inline bool import_is_fresh(const struct mmap_import *import)
+{
+	const _Atomic uint64_t *seen =
+		atomic_load_explicit(&import->seen, memory_order_relaxed);
+
+	return atomic_load(seen) ==
+	       atomic_load_explicit(&import->mine, memory_order_relaxed);
+}
+
+/* The same of @mmap, which may be no import. */
 static inline bool mmap_is_fresh(const struct weir_mmap *mmap)
 {
 	const struct mmap_import *import = mmap->import;
-	uint64_t mine;
 
-	if (likely(!import))
-		return true;
-	/* A hostile exporter can make its generation 0, too. */
-	mine = atomic_load_explicit(&import->mine, memory_order_relaxed);
-	return mine && !import->expired &&
-	       atomic_load_explicit(import->generation,
-				    memory_order_acquire) == mine;
+	return likely(!import) || import_is_fresh(import);
 }
 
 /* Whether the exporter of @mmap has revoked it.  Any thread. */
@@ -459,15 +477,10 @@ static inline int mmap_use_key(struct mmap_use *use, struct weir_device *device,
 	return err;
 }
 
-/* Sequentially consistent: see export/presence.h. */
 static inline int import_check(const struct mmap_import *import)
 {
-	uint64_t mine = atomic_load_explicit(&import->mine,
-					     memory_order_relaxed);
-
-	if (unlikely(!mine || atomic_load(import->generation) != mine))
-		return -ESTALE;
-	return unlikely(import->expired) && import->expired(import) ? -ESTALE : 0;
+	return unlikely(!import_is_fresh(import)) && import_is_stale(import) ?
+		       -ESTALE : 0;
 }
 
 /* mmap_enter() and mmap_leave() for a job on any thread. */
@@ -483,38 +496,43 @@ static inline void import_leave(const struct mmap_import *import)
 }
 
 /*
- * A job on @r is about to touch @use's mmap, an import that counts jobs; until
- * mmap_leave() the exporter waits for it.  Returns 0, or -ESTALE: it must not
- * touch the mmap, but must call mmap_leave() all the same.  Only the reactor's
- * thread writes to its own use.
+ * A job is about to touch @use's mmap, an import that counts jobs; until
+ * mmap_leave_own() the exporter waits for it.  Returns 0, or -ESTALE: it must not
+ * touch the mmap, but must call mmap_leave_own() all the same.  On the thread of
+ * @use, which alone writes to its word, and needs no fence: .fenced.
  */
+static inline int mmap_enter_own(struct mmap_use *use)
+{
+	debug_check(use->fenced);
+	atomic_store_explicit(use->busy, ++use->n_jobs, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	return import_check(use->mmap->import);
+}
+
+static inline void mmap_leave_own(struct mmap_use *use)
+{
+	debug_check(use->n_jobs > 0);
+	atomic_store_explicit(use->busy, --use->n_jobs, memory_order_release);
+}
+
+/* The same of a job on @r, which may not be @use's reactor. */
 static inline int mmap_enter(struct mmap_use *use, const struct weir_reactor *r)
 {
-	const struct mmap_import *import = use->mmap->import;
-
-	if (unlikely(use->r != r || !use->busy))
-		return import_enter(import);
-	if (use->n_jobs++)
-		return import_check(import);
-	if (likely(import->fenced)) {
-		atomic_store_explicit(use->busy, 1, memory_order_relaxed);
-		atomic_signal_fence(memory_order_seq_cst);
-	} else {
-		atomic_exchange(use->busy, 1);
-	}
-	return import_check(import);
+	if (use->r != r || !use->busy)
+		return import_enter(use->mmap->import);
+	if (use->fenced)
+		return mmap_enter_own(use);
+	atomic_exchange(use->busy, ++use->n_jobs);
+	return import_check(use->mmap->import);
 }
 
 static inline void mmap_leave(struct mmap_use *use,
 			      const struct weir_reactor *r)
 {
-	if (unlikely(use->r != r || !use->busy)) {
+	if (use->r != r || !use->busy)
 		import_leave(use->mmap->import);
-		return;
-	}
-	debug_check(use->n_jobs > 0);
-	if (!--use->n_jobs)
-		atomic_store_explicit(use->busy, 0, memory_order_release);
+	else
+		mmap_leave_own(use);
 }
 
 /* Only the owning thread writes, so this needs no locked instruction. */

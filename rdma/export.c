@@ -270,8 +270,7 @@ static struct import *make_import(const struct descriptor *d,
 	im->remote.permissions = permissions;
 	im->remote.qp_num = d->qp_num;
 	im->remote.node = d->node;
-	im->base.generation = &for_ever;
-	atomic_init(&im->base.mine, for_ever);
+	import_init(&im->base, &for_ever, for_ever);
 	im->base.remote = &im->remote;
 	return im;
 }

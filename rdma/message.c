@@ -439,7 +439,7 @@ static int check_keys(const struct weir_conn *c, const struct weir_buf *buf)
 static int check_bufs(const struct weir_conn *c, struct sending *s)
 {
 	struct weir_operand operand = weir_operand_buf(s->buf);
-	struct operand_info info;
+	struct operand_info info = { .import = NULL };
 	int err = operand_check(&operand, OPERAND_SRC, c->r, &info);
 
 	if (err)

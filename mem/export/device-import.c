@@ -141,8 +141,7 @@ static int import_checked(struct weir_mmap **ret, struct weir_device *device,
 	im->place = -1;
 	im->exporter = -1;
 	im->presence.fd = -1;
-	im->base.generation = &for_ever;
-	atomic_init(&im->base.mine, for_ever);
+	import_init(&im->base, &for_ever, for_ever);
 	im->device = device;
 	err = reach(im, d);
 	if (err) {

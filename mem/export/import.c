@@ -56,8 +56,10 @@ static void claim(struct mmap_use *use)
 	struct import *im = import_of(use->mmap);
 
 	use->place = presence_claim(&im->presence);
-	if (use->place >= 0)
-		use->busy = presence_busy(&im->presence, use->place);
+	if (use->place < 0)
+		return;
+	use->busy = presence_busy(&im->presence, use->place);
+	use->fenced = im->base.fenced;
 }
 
 static void unclaim(struct mmap_use *use)
@@ -66,6 +68,7 @@ static void unclaim(struct mmap_use *use)
 		presence_release(&import_of(use->mmap)->presence, use->place);
 	use->place = -1;
 	use->busy = NULL;
+	use->fenced = false;
 }
 
 void import_free(struct import *im)
@@ -174,7 +177,7 @@ static bool expired(const struct mmap_import *import)
 
 	if (!end || clock_now() < end)
 		return false;
-	atomic_store_explicit(&im->base.mine, 0, memory_order_release);
+	import_set_stale(&im->base);
 	return true;
 }
 
@@ -187,6 +190,7 @@ static int connect_clock(struct import *im)
 		return why(-EOPNOTSUPP, CALL ": the lease is of another time "
 			   "namespace, whose clock is not ours");
 	im->base.expired = expired;
+	atomic_store(&im->base.seen, &import_no_generation);
 	return expired(&im->base) ?
 	       why(-ESTALE, CALL ": the lease has ended") : 0;
 }
@@ -210,8 +214,7 @@ static int connect_control(struct import *im, const struct descriptor *d,
 		return why(im->lifeline, CALL ": no file descriptor left");
 	im->exporter = process_open(im->page->pid, im->page->start_time,
 				    im->page->pid_namespace);
-	im->base.generation = &im->page->generation;
-	atomic_init(&im->base.mine, d->generation);
+	import_init(&im->base, &im->page->generation, d->generation);
 	if (!d->generation || atomic_load(im->base.generation) != d->generation)
 		return why(-ESTALE, CALL ": the exporter has revoked it");
 	err = connect_clock(im);

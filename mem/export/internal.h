@@ -286,11 +286,14 @@ static inline struct weir_device *import_device(const struct weir_mmap *mmap)
 	return mmap->import ? import_of(mmap)->device : NULL;
 }
 
-/* @mmap, an import, is stale from now on.  Any thread. */
-static inline void import_set_stale(const struct weir_mmap *mmap)
+/* watch.c: see mmap_import.seen. */
+extern const _Atomic uint64_t import_no_generation;
+
+/* @import is stale from now on.  Any thread. */
+static inline void import_set_stale(struct mmap_import *import)
 {
-	atomic_store_explicit(&import_of(mmap)->base.mine, 0,
-			      memory_order_release);
+	atomic_store(&import->seen, &import_no_generation);
+	atomic_store(&import->mine, 0);
 }
 
 /*

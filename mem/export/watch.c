@@ -64,21 +64,19 @@ static const struct weir_op_class watch_class = {
 	.cancel = cancel,
 };
 
+/* An exporter has this generation only if it is hostile, and then it keeps its own
+ * memory open. */
+const _Atomic uint64_t import_no_generation = UINT64_MAX;
+
 bool import_is_stale(const struct mmap_import *import)
 {
 	uint64_t mine = atomic_load_explicit(&import->mine,
 					     memory_order_relaxed);
 
-	if (!mine || atomic_load_explicit(import->generation,
-					  memory_order_acquire) != mine)
+	/* A hostile exporter can make its generation 0, too. */
+	if (!mine || atomic_load(import->generation) != mine)
 		return true;
 	return import->expired && import->expired(import);
-}
-
-/* Whatever comes out of the pipe, its exporter is over. */
-static void see_end(struct import *im)
-{
-	atomic_store_explicit(&im->base.mine, 0, memory_order_release);
 }
 
 void import_poll(const struct weir_mmap *mmap)
@@ -92,8 +90,9 @@ void import_poll(const struct weir_mmap *mmap)
 		return;
 	fds[PIPE].fd = import_of(mmap)->lifeline;
 	fds[DEATH].fd = import_of(mmap)->exporter;
+	/* Whatever comes out of the pipe, its exporter is over. */
 	if (poll(fds, N_POLLS, 0) > 0)
-		see_end(import_of(mmap));
+		import_set_stale(&import_of(mmap)->base);
 }
 
 static void free_watch(struct watch *w)
@@ -127,7 +126,7 @@ static void on_poll(struct watch *w, int64_t res)
 	struct weir_op *op = w->op;
 
 	if (res >= 0) {
-		see_end(w->im);
+		import_set_stale(&w->im->base);
 		w->res = -ESTALE;
 	} else if (!w->res) {
 		w->res = res;

@@ -106,8 +106,7 @@ static struct weir_buf *take(struct fixture *g, struct weir_mmap *m)
 static void import_it(struct fixture *g, struct weir_mmap *m)
 {
 	atomic_store(&g->generation, 1);
-	atomic_store(&g->import.mine, 1);
-	g->import.generation = &g->generation;
+	import_init(&g->import, &g->generation, 1);
 	g->import.busy = &g->busy;
 	m->import = &g->import;
 }

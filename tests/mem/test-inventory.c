@@ -809,10 +809,11 @@ static void inventory_answers_as_its_state_table_says(void **state)
 static void revoked_mmap_gives_no_bufs(void **state)
 {
 	_Atomic uint64_t generation = 1;
-	struct mmap_import import = { .generation = &generation, .mine = 1 };
+	struct mmap_import import = { .mine = 1 };
 	struct weir_buf *buf, *none = NULL;
 	struct fixture g;
 
+	import_init(&import, &generation, 1);
 	fixture_begin(&g, state);
 	g.m->import = &import;
 	buf = take(&g, 0, 1, 0, 0);

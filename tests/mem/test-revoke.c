@@ -374,6 +374,122 @@ static void places_of_importers_have_a_limit(void **state)
 	assert_int_equal(weir_mmap_destroy(m), 0);
 }
 
+/* An export, and its import in this process. */
+struct pair {
+	struct weir_mmap *m, *im;
+	struct weir_inventory *inv;
+};
+
+static void pair_begin(struct pair *p, struct weir_reactor *r)
+{
+	struct parcel parcel;
+
+	p->m = fixture_started(LEN, RW);
+	p->im = NULL;
+	parcel_of(&parcel, p->m, NULL);
+	assert_int_equal(parcel_import(&p->im, &parcel, NULL), 0);
+	parcel_drop(&parcel);
+	p->inv = start_inventory(r, p->im);
+}
+
+static void pair_end(struct pair *p)
+{
+	assert_int_equal(weir_inventory_destroy(p->inv), 0);
+	assert_int_equal(weir_mmap_destroy(p->im), 0);
+	assert_int_equal(weir_mmap_destroy(p->m), 0);
+}
+
+static struct weir_buf *pair_buf(struct pair *p, size_t at, size_t len,
+				 size_t data)
+{
+	char *addr = fixture_addr(p->im) + at;
+	struct weir_buf *buf = NULL;
+
+	assert_int_equal(weir_inventory_get(&buf, p->inv, p->im, addr, len,
+					    addr, data), 0);
+	return buf;
+}
+
+/* Whether the exporter waits for jobs of it. */
+static bool is_waited_for(const struct pair *p)
+{
+	return presence_count_busy(&p->m->export->presence, NULL, 0);
+}
+
+/* A job is not over when its start returns. */
+static struct weir_dma *start_slow_dma(struct weir_reactor *r)
+{
+	return start_dma(r, (struct weir_dma_opts){
+		.worker_min = UINT64_MAX, .turn_bytes = 4096 });
+}
+
+static void copy_between(struct weir_dma *dma, struct pair *from, size_t at,
+			 struct pair *to)
+{
+	const size_t len = LEN / 16;
+	struct weir_buf *src = pair_buf(from, at, len, len);
+	struct weir_buf *dst = pair_buf(to, 0, len, 0);
+	struct jrec j;
+
+	jrec_init(&j);
+	weir_job_copy(&j.job, weir_operand_buf(dst), weir_operand_buf(src));
+	STARTS(weir_job_start(dma, &j.job));
+	assert_true(is_waited_for(from));
+	assert_true(is_waited_for(to));
+	assert_true(jrec_finish(weir_dma_reactor(dma), &j) == (int64_t)len);
+	assert_false(is_waited_for(from));
+	assert_false(is_waited_for(to));
+	weir_buf_put(dst);
+	weir_buf_put(src);
+}
+
+static void job_is_waited_for_by_each_exporter_whose_memory_it_uses(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_dma *dma = start_slow_dma(r);
+	struct pair a, b;
+
+	pair_begin(&a, r);
+	pair_begin(&b, r);
+	copy_between(dma, &a, 0, &b);
+	copy_between(dma, &a, LEN / 2, &a);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	pair_end(&a);
+	pair_end(&b);
+}
+
+/* It was checked before the revoke, and begins after it. */
+static void job_that_was_held_touches_nothing_that_was_revoked(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_dma *dma = start_slow_dma(r);
+	static char own[2][65536];
+	struct jrec before, held;
+	struct weir_buf *buf;
+	struct pair p;
+
+	pair_begin(&p, r);
+	memset(own[0], 'w', sizeof(own[0]));
+	jrec_init(&before);
+	weir_job_copy(&before.job, weir_operand_mem(own[1], sizeof(own[1])),
+		      weir_operand_mem(own[0], sizeof(own[0])));
+	STARTS(weir_job_start(dma, &before.job));
+	jrec_init(&held);
+	buf = pair_buf(&p, 0, 64, 0);
+	weir_job_copy(&held.job, weir_operand_buf(buf),
+		      weir_operand_mem(own[0], 64));
+	held.job.flags |= WEIR_JOB_FENCE;
+	STARTS(weir_job_start(dma, &held.job));
+	assert_int_equal(weir_mmap_revoke(p.m, NULL, NULL), 0);
+	memset(fixture_addr(p.m), OURS, LEN);
+	assert_int_equal(jrec_finish(r, &before), sizeof(own[0]));
+	assert_int_equal(jrec_finish(r, &held), -ESTALE);
+	assert_int_equal((unsigned char)*fixture_addr(p.m), OURS);
+	weir_buf_put(buf);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	pair_end(&p);
+}
+
 /* Forked children. */
 
 static void import_and_die_there(int sock, void *arg)
@@ -483,6 +599,8 @@ int main(void)
 		REAL(revoke_can_be_cancelled_and_called_again),
 		CASE(revoked_export_can_be_exported_again),
 		CASE(drain_can_be_cancelled),
+		REAL(job_is_waited_for_by_each_exporter_whose_memory_it_uses),
+		REAL(job_that_was_held_touches_nothing_that_was_revoked),
 		REAL(places_of_importers_have_a_limit),
 		REAL(child_that_destroys_what_it_inherits_revokes_nothing),
 		REAL(death_of_exporter_is_seen_while_a_child_of_it_lives),
