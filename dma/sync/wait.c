@@ -393,17 +393,31 @@ static int prepare(struct weir_sync *sync, struct weir_reactor *r,
 	return res;
 }
 
+#define NO_CONDITION "unknown condition, no bit in the mask, or bits of the " \
+		     "value that are not in the mask"
+#define IS_OVER "the creator has destroyed the event, or its memory was revoked"
+
 /* The attachment to a shared event leaves a message of its own. */
 __attribute__((cold)) static int refuse_wait(int err)
 {
 	switch (err) {
 	case -EINVAL:
-		return why_static(err, "weir_sync_wait: there is no such "
-				  "condition");
+		return why_static(err, "weir_sync_wait: " NO_CONDITION);
 	case -ESTALE:
-		return why_static(err, "weir_sync_wait: the creator has "
-				  "destroyed the event, or its memory was "
-				  "revoked");
+		return why_static(err, "weir_sync_wait: " IS_OVER);
+	default:
+		return err;
+	}
+}
+
+__attribute__((cold)) static int refuse_blocking(int err)
+{
+	switch (err) {
+	case -EINVAL:
+		return why_static(err, "weir_sync_wait_blocking: "
+				  NO_CONDITION);
+	case -ESTALE:
+		return why_static(err, "weir_sync_wait_blocking: " IS_OVER);
 	default:
 		return err;
 	}
@@ -559,7 +573,7 @@ int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 	if (!res)
 		res = sync_cond_holds(&c, atomic_load(&sync->word->value));
 	if (res)
-		return res < 0 ? res : 0;
+		return res < 0 ? refuse_blocking(res) : 0;
 	if (!timeout_ns)
 		return -ETIMEDOUT;
 	if (backend_isolates)
@@ -572,5 +586,5 @@ int weir_sync_wait_blocking(struct weir_sync *sync, uint32_t cond,
 	atomic_fetch_add(&sync->n_blocked, 1);
 	res = block_until(sync, &c, until);
 	atomic_fetch_sub(&sync->n_blocked, 1);
-	return res;
+	return res ? refuse_blocking(res) : 0;
 }

@@ -247,7 +247,9 @@ int weir_uring_submit(struct weir_reactor *r, struct weir_op *op,
 int weir_uring_get_extra(const struct weir_op *op, uint64_t ret[2])
 {
 	if (op->state != OP_IDLE || op->cls != &entry_class)
-		return -EINVAL;
+		return why_static(-EINVAL, "weir_uring_get_extra: the operation "
+				  "is in flight, or was not started by "
+				  "weir_uring_submit()");
 	ret[0] = op->u.words[0];
 	ret[1] = op->u.words[1];
 	return 0;

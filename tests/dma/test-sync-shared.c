@@ -635,6 +635,7 @@ static void a_killed_exporter_ends_waits(void **state)
 	assert_int_equal(weir_sync_wait_blocking(s.back, WEIR_SYNC_EQ, 1,
 						 WEIR_SYNC_ALL, WEIR_FOREVER),
 			 -ESTALE);
+	assert_starts_with(weir_why(), "weir_sync_wait_blocking: ");
 	assert_int_equal(finish(r, &rec), -ESTALE);
 	assert_int_equal(weir_sync_get(s.there, &value), -ESTALE);
 	assert_int_equal(weir_sync_set(s.back, 1), -ESTALE);

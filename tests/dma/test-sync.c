@@ -80,10 +80,12 @@ static void bad_arguments_are_refused(void **state)
 		assert_int_equal(weir_sync_wait(sync, r, &rec.op, bad[i].cond,
 						bad[i].value, bad[i].mask),
 				 -EINVAL);
+		assert_starts_with(weir_why(), "weir_sync_wait: ");
 		assert_int_equal(weir_sync_wait_blocking(sync, bad[i].cond,
 							 bad[i].value,
 							 bad[i].mask, 0),
 				 -EINVAL);
+		assert_starts_with(weir_why(), "weir_sync_wait_blocking: ");
 	}
 	weir_op_init(&rec.op, NULL);
 	assert_int_equal(weir_sync_wait(sync, r, &rec.op, WEIR_SYNC_EQ, 1,

@@ -181,6 +181,7 @@ static void entry_ends_with_result_of_kernel(void **state)
 	STARTS(weir_nop(r, &rec.op));
 	finish(r, &rec);
 	assert_int_equal(weir_uring_get_extra(&rec.op, extra), -EINVAL);
+	assert_starts_with(weir_why(), "weir_uring_get_extra: ");
 	unmake(r);
 }
 
