@@ -80,9 +80,7 @@ static int may_start(struct weir_dma *dma, struct weir_job *job)
 				  "started; see weir_dma_start()");
 	if (unlikely(dma->n_jobs >= dma->jobs_max)) {
 		dma->stats.refused++;
-		return why_static(-EAGAIN, "weir_job_start: as many jobs as "
-				  ".jobs_max allows are in flight; start it "
-				  "again in a callback");
+		return -EAGAIN;
 	}
 	return op_admit(dma->r, &job->op);
 }
@@ -91,10 +89,13 @@ static int may_start(struct weir_dma *dma, struct weir_job *job)
 __attribute__((cold)) static int refuse_start(int err, const struct weir_dma *dma,
 					      const struct weir_job *job)
 {
-	bool has_message = err == -EBADFD ||
-			   (err == -EAGAIN && dma->n_jobs >= dma->jobs_max);
-
-	return has_message ? err : op_refused(err, &job->op, "weir_job_start");
+	if (err == -EBADFD)
+		return err;
+	if (err == -EAGAIN && dma->n_jobs >= dma->jobs_max)
+		return why_static(err, "weir_job_start: as many jobs as "
+				  ".jobs_max allows are in flight; start it "
+				  "again in a callback");
+	return op_refused(err, &job->op, "weir_job_start");
 }
 
 static void job_cancel(struct weir_op *op)
@@ -285,7 +286,9 @@ __attribute__((cold)) static int refuse_engine(int err,
 		   e->kind->ops.name, strerror(-err));
 }
 
-static int begin(struct weir_dma *dma, struct weir_job *job)
+/* By itself, so that a job that is done at once saves no registers for it. */
+__attribute__((noinline)) static int begin(struct weir_dma *dma,
+					   struct weir_job *job)
 {
 	const struct engine *e = job_priv(job)->engine;
 	unsigned int since = why_begin();

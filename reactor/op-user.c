@@ -42,9 +42,27 @@ static void user_cancel(struct weir_op *op)
 	reactor_exit(r);
 }
 
+/* The callback is about to begin: what was lent is the caller's again. */
+static void user_leave(struct weir_op *op)
+{
+#ifdef OWN_ANNOTATE
+	void *p = op->u.own.lent;
+	size_t len = (size_t)op->u.own.lent_len;
+
+	own_acquire(op);
+	if (op->u.own.lent_how == WEIR_LEND_IN)
+		own_acquire_in(p, len, op->res < 0 ? 0 : len);
+	else if (own_acquire_out(p, len, 0) != op->u.own.lent_sum)
+		own_was_changed();
+#else
+	(void)op;
+#endif
+}
+
 static const struct weir_op_class user_class = {
 	.name = "user",
 	.cancel = user_cancel,
+	.leave = user_leave,
 };
 
 /* A deadline that has passed is the wheel's, as any other: the caller is about
@@ -58,6 +76,7 @@ int weir_op_start(struct weir_reactor *r, struct weir_op *op,
 		return op_refused(err, op, "weir_op_start");
 	op->u.own.cancel = cancel;
 	op->u.own.arg = arg;
+	op->u.own.lent = NULL;
 	op_enlist(r, op, &user_class);
 	own_words(&op->u.own.mark, sizeof(op->u.own.mark));
 	__atomic_store_n(&op->u.own.mark, mark_of(op, STARTED),
@@ -94,5 +113,43 @@ int weir_op_finish(struct weir_op *op, int64_t res)
 		op_complete(op, res);
 	else
 		op_send_back(op, res);
+	return 0;
+}
+
+static void lend(struct weir_op *op)
+{
+#ifdef OWN_ANNOTATE
+	void *p = op->u.own.lent;
+	size_t len = (size_t)op->u.own.lent_len;
+
+	if (!own_heard())
+		return;
+	if (op->u.own.lent_how == WEIR_LEND_IN)
+		own_release_in(p, len);
+	else
+		op->u.own.lent_sum = own_release_out(p, len, 0);
+	own_release(op);
+	op->flags |= OP_LEAVES;
+#else
+	(void)op;
+#endif
+}
+
+int weir_op_lend(struct weir_op *op, void *buf, size_t len, uint32_t how)
+{
+	if (!buf || (how != WEIR_LEND_IN && how != WEIR_LEND_OUT))
+		return why_static(-EINVAL, "weir_op_lend: no buffer, or .how is "
+				  "neither WEIR_LEND_IN nor WEIR_LEND_OUT");
+	if (op->state == OP_IDLE || op->cls != &user_class)
+		return why_static(-EINVAL, "weir_op_lend: the operation is not "
+				  "in flight by weir_op_start()");
+	reactor_check_thread(op->reactor);
+	if (op->u.own.lent)
+		return why_static(-EBUSY, "weir_op_lend: the operation has a "
+				  "buffer already");
+	op->u.own.lent = buf;
+	op->u.own.lent_len = len;
+	op->u.own.lent_how = how;
+	lend(op);
 	return 0;
 }

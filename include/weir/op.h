@@ -146,6 +146,10 @@ struct weir_op {
 			uint64_t mark;	/* Started, finished; atomic. */
 			void (*cancel)(struct weir_op *op, void *arg);
 			void *arg;
+			void *lent;	/* weir_op_lend() */
+			uint64_t lent_len;
+			uint32_t lent_how;
+			uint32_t lent_sum;
 		} own; /* weir_op_start() */
 		uint64_t words[8];
 	} u;
@@ -306,6 +310,36 @@ WEIR_API int weir_op_start(struct weir_reactor *r, struct weir_op *op,
  * Re-creates nng_aio_finish().
  */
 WEIR_API int weir_op_finish(struct weir_op *op, int64_t res);
+
+/* What becomes of a buffer; weir_op_lend(). */
+#define WEIR_LEND_IN 1u		/* It is written to. */
+#define WEIR_LEND_OUT 2u	/* It is read, and must not change. */
+
+/*
+ * Lend @len bytes at @buf to @op, which weir_op_start() has started, until its
+ * callback begins.
+ *
+ * This is for ASan, TSan and valgrind, which do not see what a device does, or a
+ * library that was built without them.  In builds for these tools, a program
+ * that touches, changes or frees the buffer in between is stopped, as for the
+ * buffers of weir_recv() and weir_send(); in other builds the call does nothing.
+ * Do not lend what code of the program itself writes or reads: the tools see
+ * that.
+ *
+ * If @op succeeds, all bytes of a buffer that was lent by WEIR_LEND_IN count as
+ * written.
+ *
+ * Returns 0, or
+ *   -EINVAL  @op is not in flight by weir_op_start(), @how is neither
+ *            WEIR_LEND_IN nor WEIR_LEND_OUT, or @buf is NULL
+ *   -EBUSY   @op has a buffer already
+ *
+ * Call on the reactor's thread.  Never blocks, never allocates.
+ *
+ * Re-creates __tsan_release() and ASAN_POISON_MEMORY_REGION(), for an operation.
+ */
+WEIR_API int weir_op_lend(struct weir_op *op, void *buf, size_t len,
+			  uint32_t how);
 
 #ifdef __cplusplus
 }

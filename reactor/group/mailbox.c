@@ -102,6 +102,13 @@ void mailbox_fini(struct mailbox *box)
 	free(box->cells);
 }
 
+int mailbox_refuses(struct mailbox *box)
+{
+	atomic_fetch_add_explicit(&box->refused, 1, memory_order_relaxed);
+	return why_static(-EAGAIN, "the mailbox of the other reactor, or the "
+			  "ring to it, is full; see weir_capacity_wait()");
+}
+
 static inline int put(struct mailbox *box, void (*fn)(void *arg), void *arg)
 {
 	uint64_t pos = atomic_load(&box->tail);

@@ -27,7 +27,6 @@
 #include <stdint.h>
 
 #include "base/provider.h"
-#include "base/why.h"
 
 struct rings;
 struct weir_op;
@@ -68,13 +67,8 @@ void mailbox_fini(struct mailbox *box);
 /* Any thread.  0 or -EAGAIN; the caller wakes the reactor. */
 int mailbox_put(struct mailbox *box, void (*fn)(void *arg), void *arg);
 
-/* Any thread: a sender got -EAGAIN.  Returns that. */
-static inline int mailbox_refuses(struct mailbox *box)
-{
-	atomic_fetch_add_explicit(&box->refused, 1, memory_order_relaxed);
-	return why_static(-EAGAIN, "the mailbox of the other reactor, or the "
-			  "ring to it, is full; see weir_capacity_wait()");
-}
+/* Any thread: a sender got -EAGAIN.  Returns that, with a message. */
+__attribute__((cold)) int mailbox_refuses(struct mailbox *box);
 
 /* Whether something is there for the reactor. */
 bool mailbox_has(struct mailbox *box) PROVIDER_API(mailbox_has);

@@ -214,6 +214,60 @@ static void frees_a_buffer_that_is_sent(struct sharing *s)
 	send_end(s);
 }
 
+/* What a device writes to, or reads, for an operation of the program's own. */
+static void lend(struct sharing *s, uint32_t how)
+{
+	if (weir_op_start(s->r, &s->rec.op, NULL, NULL) ||
+	    weir_op_lend(&s->rec.op, s->buf, LEN, how))
+		abort();
+}
+
+static void lend_end(struct sharing *s)
+{
+	if (weir_op_finish(&s->rec.op, 0))
+		abort();
+	sharing_end(s);
+	free(s->buf);
+}
+
+static void lends_by_the_rule(struct sharing *s)
+{
+	lend(s, WEIR_LEND_IN);
+	if (weir_op_finish(&s->rec.op, 0))
+		abort();
+	while (!s->rec.calls)
+		weir_reactor_turn(s->r, 0);
+	s->rec.calls = 0;
+	s->sink = s->buf[100];
+	s->buf[100] = 1;
+	memset(s->buf, 2, LEN);
+	lend(s, WEIR_LEND_OUT);
+	lend_end(s);
+}
+
+static void writes_to_a_lent_buffer(struct sharing *s)
+{
+	lend(s, WEIR_LEND_IN);
+	s->buf[100] = 1;
+	lend_end(s);
+}
+
+static void frees_a_lent_buffer(struct sharing *s)
+{
+	lend(s, WEIR_LEND_IN);
+	free(s->buf);
+	s->buf = NULL;
+	lend_end(s);
+}
+
+static void changes_a_lent_buffer_that_is_read(struct sharing *s)
+{
+	memset(s->buf, 1, LEN);
+	lend(s, WEIR_LEND_OUT);
+	s->buf[100]++;
+	lend_end(s);
+}
+
 /* Which tools can see it. */
 enum { BY_ASAN = 1, BY_VALGRIND = 2, BY_TSAN = 4, BY_DEBUG = 8, BY_TOOLS = 7 };
 
@@ -242,6 +296,11 @@ static const struct crime {
 	  BY_VALGRIND },
 	{ "writes to a piece of a vector", writes_to_a_piece_of_a_vector,
 	  BY_TOOLS },
+	{ "writes to a lent buffer", writes_to_a_lent_buffer, BY_TOOLS },
+	{ "frees a lent buffer", frees_a_lent_buffer, BY_TOOLS },
+	{ "changes a lent buffer that is read",
+	  changes_a_lent_buffer_that_is_read,
+	  BY_ASAN | BY_VALGRIND | BY_DEBUG },
 };
 
 static unsigned int errors_so_far(void)
@@ -301,6 +360,7 @@ static void program_that_keeps_the_rule_is_not_stopped(void **state)
 {
 	assert_int_equal(in_a_child(by_the_rule, backend_of(*state)), 0);
 	assert_int_equal(in_a_child(sends_by_the_rule, backend_of(*state)), 0);
+	assert_int_equal(in_a_child(lends_by_the_rule, backend_of(*state)), 0);
 	assert_int_equal(in_a_child(changes_a_buffer_that_is_volatile,
 				    backend_of(*state)), 0);
 }

@@ -240,6 +240,17 @@ static void call_op_finish(struct core *c)
 		(void)CALL(weir_op_finish, OP(t), rnd(2) ? 1 : -EPROTO);
 }
 
+/* Only those of weir_op_start() take it. */
+static void call_op_lend(struct core *c)
+{
+	struct task *t = any_task();
+
+	(void)c;
+	if (t && !t->starting)
+		(void)CALL(weir_op_lend, OP(t), t->result, sizeof(t->result),
+			   1 + rnd(2));
+}
+
 static void call_op_cancel(struct core *c)
 {
 	struct task *t = any_task();
@@ -487,6 +498,7 @@ const struct call calls_reactor[] = {
 	{ "weir_capacity_wait", call_capacity_wait, 8 },
 	{ "weir_op_start", call_op_start, 24 },
 	{ "weir_op_finish", call_op_finish, 32 },
+	{ "weir_op_lend", call_op_lend, 8 },
 	{ "weir_op_cancel", call_op_cancel, 48 },
 	{ "weir_op_set_deadline", call_op_set_deadline, 24 },
 	{ "weir_op_get_detail", call_op_get_detail, 8 },

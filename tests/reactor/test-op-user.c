@@ -81,6 +81,40 @@ static void negative_result_that_is_no_errno_is_EIO(void **state)
 	}
 }
 
+static void ignore_op(struct weir_op *op, int64_t res)
+{
+	(void)op, (void)res;
+}
+
+static void operation_lends_one_buffer_until_its_callback(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_op nop;
+	struct own own;
+	char buf[64] = { 0 };
+
+	own_init(&own, r, 1);
+	rec_init(&own.rec);
+	assert_int_equal(weir_op_lend(&own.rec.op, buf, 64, WEIR_LEND_IN),
+			 -EINVAL);
+	STARTS(weir_op_start(r, &own.rec.op, NULL, NULL));
+	assert_int_equal(weir_op_lend(&own.rec.op, NULL, 64, WEIR_LEND_IN),
+			 -EINVAL);
+	assert_int_equal(weir_op_lend(&own.rec.op, buf, 64,
+				      WEIR_LEND_IN | WEIR_LEND_OUT), -EINVAL);
+	assert_int_equal(weir_op_lend(&own.rec.op, buf, 64, WEIR_LEND_IN), 0);
+	assert_int_equal(weir_op_lend(&own.rec.op, buf, 64, WEIR_LEND_OUT),
+			 -EBUSY);
+	assert_int_equal(weir_op_finish(&own.rec.op, 0), 0);
+	UNTIL(r, own.rec.calls);
+	buf[0] = 1;
+	/* In flight, and not by weir_op_start(). */
+	weir_op_init(&nop, ignore_op);
+	assert_int_equal(weir_nop(r, &nop), 0);
+	assert_int_equal(weir_op_lend(&nop, buf, 64, WEIR_LEND_IN), -EINVAL);
+	UNTIL(r, !weir_op_is_busy(&nop));
+}
+
 static void second_finish_is_refused(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -829,6 +863,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(finish_in_start_calls_back_from_loop),
 		CASE(negative_result_that_is_no_errno_is_EIO),
+		CASE(operation_lends_one_buffer_until_its_callback),
 		CASE(second_finish_is_refused),
 		CASE(finish_of_what_was_not_started_is_refused),
 		CASE(start_is_refused_with_message),
