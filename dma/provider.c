@@ -424,9 +424,9 @@ void *weir_provider_card(const struct weir_provider *p,
 
 int weir_provider_lost(struct weir_device *dev)
 {
-	if (!dev->info.cls->owner)
-		return why(-EPERM, "weir_provider_lost: device %s is the "
-			   "library's", device_name(dev));
+	if (!dev->info.cls->close)
+		return why(-EPERM, "weir_provider_lost: device %s is always "
+			   "there", device_name(dev));
 	return device_is_dead(dev, "weir_provider_lost");
 }
 

@@ -86,8 +86,7 @@ static inline bool device_list_wants(const struct device_list *list,
  * makes another handle.  @dev is still to be closed.  Any thread.  Returns 0 or
  * -EDEADLK, with a message of @call.
  */
-int device_is_dead(struct weir_device *dev, const char *call)
-	PROVIDER_API(device_is_dead);
+int device_is_dead(struct weir_device *dev, const char *call);
 
 #define DEVICE_DESC_MAX 256	/* Bytes of a class in a descriptor. */
 #define DEVICE_OWNER_MAX 31	/* Of the name of an owner. */

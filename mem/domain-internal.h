@@ -235,18 +235,4 @@ int domain_move(struct weir_reactor *r, struct weir_op *op,
  * became a domain; until it ends, no other process can have its number. */
 bool process_lives(const struct domain_process *process);
 
-/*
- * domain-remote.c: @link reaches @domain from now on, and uses it until
- * domain_remote_detach().  @name, for messages, must live as long.  Returns 0,
- * or, with a message that begins with @call: -EINVAL, it is of another kind;
- * -EBUSY, it has another link; -EALREADY, it has this link.  Any thread.
- */
-int domain_remote_attach(struct weir_domain *domain, void *link,
-			 const char *name, const char *call)
-	PROVIDER_API(domain_remote_attach);
-
-/* The jobs over @link have ended.  No effect if @domain has another link. */
-void domain_remote_detach(struct weir_domain *domain, void *link)
-	PROVIDER_API(domain_remote_detach);
-
 #endif /* WEIR_MEM_DOMAIN_INTERNAL_H */

@@ -2,7 +2,7 @@
 /*
  * Remote domains: the memory of a peer, by RDMA.  The domain only describes.
  * The mmaps that are imported into it say which addresses exist; the link that
- * dma/ attaches reaches them.
+ * a provider attaches reaches them.
  */
 
 #include <errno.h>
@@ -50,15 +50,17 @@ int weir_domain_remote_create(struct weir_domain **ret,
 	return 0;
 }
 
-int domain_remote_attach(struct weir_domain *domain, void *link,
-			 const char *name, const char *call)
+int weir_domain_attach(struct weir_domain *domain, void *link,
+		       const char *name)
 {
+	static const char call[] = "weir_domain_attach";
 	struct domain_remote *remote = (struct domain_remote *)domain;
 	void *old = NULL;
 
-	if (!domain_is_remote(domain))
-		return why(-EINVAL, "%s: domain %s is no remote one; see "
-			   "weir_domain_remote_create()", call, domain->id);
+	if (!link || !domain_is_remote(domain))
+		return why(-EINVAL, "%s: no link, or domain %s is no remote "
+			   "one; see weir_domain_remote_create()", call,
+			   domain->id);
 	if (!atomic_compare_exchange_strong(&remote->link, &old, link))
 		return why(old == link ? -EALREADY : -EBUSY,
 			   "%s: domain %s is reached by a connection already",
@@ -68,11 +70,19 @@ int domain_remote_attach(struct weir_domain *domain, void *link,
 	return 0;
 }
 
-void domain_remote_detach(struct weir_domain *domain, void *link)
+void weir_domain_detach(struct weir_domain *domain, void *link)
 {
 	struct domain_remote *remote = (struct domain_remote *)domain;
 	void *old = link;
 
-	if (atomic_compare_exchange_strong(&remote->link, &old, NULL))
+	if (link && domain_is_remote(domain) &&
+	    atomic_compare_exchange_strong(&remote->link, &old, NULL))
 		domain_unuse(domain);
+}
+
+void *weir_domain_link(const struct weir_domain *domain)
+{
+	return domain_is_remote(domain) ?
+		       domain_remote_link((struct weir_domain *)domain) :
+		       NULL;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <weir/device.h>
+#include <weir/provider.h>
 #include <weir/rdma/channel.h>
 #include <weir/rdma/verbs-event.h>
 
@@ -51,7 +52,7 @@ void conn_device_ref_dead(struct conn_device_ref *device_ref)
 	pthread_mutex_lock(&lock);
 	device_ref->device->dead = true;
 	pthread_mutex_unlock(&lock);
-	device_is_dead(device_ref->device->dev, "weir_rdma");
+	(void)weir_provider_lost(device_ref->device->dev);
 }
 
 /* Each connection handles the event in a turn of its own, and may be destroyed

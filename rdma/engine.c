@@ -604,12 +604,12 @@ void verbs_queue_free(struct weir_conn *c)
 
 int weir_conn_attach(struct weir_conn *c, struct weir_domain *domain)
 {
-	int err = domain_remote_attach(domain, c, "connection",
-				       "weir_conn_attach");
+	int err = weir_domain_attach(domain, c, "connection");
 
-	if (!err)
-		c->n_domains++;
-	return err;
+	if (err)
+		return why_call(err, "weir_domain_attach", "weir_conn_attach");
+	c->n_domains++;
+	return 0;
 }
 
 int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain)
@@ -621,7 +621,7 @@ int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain)
 		return why(-EBUSY, "weir_conn_detach: work is in flight: %llu; "
 			   "weir_conn_disconnect() flushes it",
 			   (unsigned long long)c->posted);
-	domain_remote_detach(domain, c);
+	weir_domain_detach(domain, c);
 	debug_check(c->n_domains > 0);
 	c->n_domains--;
 	return 0;

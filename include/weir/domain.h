@@ -223,7 +223,7 @@ struct weir_domain_remote_opts {
 /*
  * Make a domain of the memory of a peer that is reached by RDMA; addresses are
  * those that the peer has exported.  The domain only describes; a connection
- * that is attached to it reaches the memory.  An export of the peer becomes an
+ * that is attached to it (weir_conn_attach()) reaches the memory.  An export of the peer becomes an
  * mmap in it, see weir_mmap_import_rdma().
  *
  * This works in every build, with or without RDMA devices.
@@ -237,6 +237,46 @@ struct weir_domain_remote_opts {
  */
 WEIR_API int weir_domain_remote_create(
 	struct weir_domain **ret, const struct weir_domain_remote_opts *opts);
+
+/*
+ * Attach @link to @domain, a remote one: what reaches the memory, a connection of
+ * the caller's, say.
+ *
+ * For engines that reach peers: their functions get it by weir_domain_link() from
+ * the domain of a job.  @name is what it is, for messages, and must stay valid
+ * until weir_domain_detach(); until then @domain cannot be destroyed.
+ *
+ * Returns 0, or
+ *   -EINVAL    @domain is no remote one, or @link is NULL
+ *   -EALREADY  @domain has this link
+ *   -EBUSY     @domain has another one
+ *
+ * Any thread.  Never blocks.
+ *
+ * Re-creates fi_av_insert(), for one peer.
+ */
+WEIR_API int weir_domain_attach(struct weir_domain *domain, void *link,
+				const char *name);
+
+/*
+ * Detach @link from @domain.  The caller makes sure that no job uses it any more.
+ *
+ * The call has no effect if @domain has another link.
+ *
+ * Any thread.  Never blocks.
+ *
+ * Re-creates fi_av_remove().
+ */
+WEIR_API void weir_domain_detach(struct weir_domain *domain, void *link);
+
+/*
+ * Get the link of @domain, or NULL if it has none or is no remote one.
+ *
+ * Returns the link.  Any thread.  Never blocks.
+ *
+ * Re-creates fi_av_lookup().
+ */
+WEIR_API void *weir_domain_link(const struct weir_domain *domain);
 
 /*
  * The key of a peer for a piece of its memory: .ctx of an operand with addresses

@@ -278,7 +278,7 @@ WEIR_API void *weir_provider_card(const struct weir_provider *provider,
  * provider fails their jobs.
  *
  * Returns 0, or
- *   -EPERM    @dev is not a provider's
+ *   -EPERM    @dev is one that is always there: cpu, say
  *   -EDEADLK  called by a provider's .list(), .open() or .close()
  *
  * Any thread.  Takes a lock.

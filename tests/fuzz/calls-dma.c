@@ -420,6 +420,18 @@ static void call_domain_remote_create(struct core *c)
 					     NULL));
 }
 
+static void call_domain_attach(struct core *c)
+{
+	struct object *o = any(A_DOMAIN);
+
+	(void)c;
+	if (!o || CALL(weir_domain_attach, o->h, o, "fuzz"))
+		return;
+	MUST(GOT(weir_domain_link, o->h) == o);
+	CALLV(weir_domain_detach, o->h, o);
+	MUST(!GOT(weir_domain_link, o->h));
+}
+
 static void call_domain_destroy(struct core *c)
 {
 	struct object *o = any(A_DOMAIN);
@@ -786,6 +798,7 @@ const struct call calls_dma[] = {
 	{ "weir_domain_process_create_pidfd",
 	  call_domain_process_create_pidfd, 1 },
 	{ "weir_domain_remote_create", call_domain_remote_create, 1 },
+	{ "weir_domain_attach", call_domain_attach, 4 },
 	{ "weir_domain_destroy", call_domain_destroy, 8 },
 	{ "weir_domain_kind", call_domain_get, 2 },
 	{ "weir_domain_next", call_domain_next, 2 },

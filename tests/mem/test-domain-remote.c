@@ -63,14 +63,27 @@ static void remote_domain_refuses_an_mmap(void **state)
 	assert_int_equal(weir_domain_destroy(d), 0);
 }
 
-static void a_link_is_of_remote_domains_alone(void **state)
+static void link_is_one_of_a_remote_domain(void **state)
 {
-	int link;
+	struct weir_domain *d;
+	int link, other;
 
 	(void)state;
-	assert_int_equal(domain_remote_attach(weir_domain_system(), &link,
-					      "link", "test"), -EINVAL);
-	assert_starts_with(weir_why(), "test: ");
+	assert_int_equal(weir_domain_attach(weir_domain_system(), &link,
+					    "link"), -EINVAL);
+	assert_starts_with(weir_why(), "weir_domain_attach: ");
+	weir_domain_detach(weir_domain_system(), &link);
+	assert_null(weir_domain_link(weir_domain_system()));
+	assert_int_equal(weir_domain_remote_create(&d, NULL), 0);
+	assert_int_equal(weir_domain_attach(d, NULL, "link"), -EINVAL);
+	assert_int_equal(weir_domain_attach(d, &link, "link"), 0);
+	assert_int_equal(weir_domain_attach(d, &link, "link"), -EALREADY);
+	assert_int_equal(weir_domain_attach(d, &other, "other"), -EBUSY);
+	assert_ptr_equal(weir_domain_link(d), &link);
+	weir_domain_detach(d, &other);
+	assert_int_equal(weir_domain_destroy(d), -EBUSY);
+	weir_domain_detach(d, &link);
+	assert_int_equal(weir_domain_destroy(d), 0);
 }
 
 /* The table. */
@@ -84,21 +97,21 @@ static int do_attach(void *arg)
 {
 	struct fixture *g = arg;
 
-	return domain_remote_attach(g->d, &g->link, "link", "test");
+	return weir_domain_attach(g->d, &g->link, "link");
 }
 
 static int do_attach_other(void *arg)
 {
 	struct fixture *g = arg;
 
-	return domain_remote_attach(g->d, &g->other, "other", "test");
+	return weir_domain_attach(g->d, &g->other, "other");
 }
 
 static int do_detach(void *arg)
 {
 	struct fixture *g = arg;
 
-	domain_remote_detach(g->d, &g->link);
+	weir_domain_detach(g->d, &g->link);
 	return 0;
 }
 
@@ -106,7 +119,7 @@ static int do_detach_other(void *arg)
 {
 	struct fixture *g = arg;
 
-	domain_remote_detach(g->d, &g->other);
+	weir_domain_detach(g->d, &g->other);
 	return 0;
 }
 
@@ -143,7 +156,7 @@ static void check_then(const struct table_cell *c, const struct fixture *g)
 	if (!strcmp(c->then, "gone"))
 		assert_null(g->d);
 	else if (*c->then)
-		assert_int_equal(domain_remote_link(g->d) != NULL, attached);
+		assert_int_equal(weir_domain_link(g->d) != NULL, attached);
 	else
 		assert_non_null(g->d);
 }
@@ -196,7 +209,7 @@ int main(void)
 		CASE(remote_domain_has_its_attributes),
 		CASE(options_that_are_unknown_are_refused),
 		CASE(remote_domain_refuses_an_mmap),
-		CASE(a_link_is_of_remote_domains_alone),
+		CASE(link_is_one_of_a_remote_domain),
 		CASE(the_table_is_true),
 		CASE(no_memory_leaves_nothing_behind),
 	};
