@@ -15,7 +15,6 @@ noinst_PROGRAMS += \
 	%D%/21-chain \
 	%D%/22-deadline \
 	%D%/23-replicated-log \
-	%D%/23-without-fsync \
 	%D%/24-first-world \
 	%D%/25-group \
 	%D%/26-spread \
@@ -44,9 +43,6 @@ noinst_PROGRAMS += \
 %C%_21_chain_LDADD = libweir.la
 %C%_22_deadline_LDADD = libweir.la
 %C%_23_replicated_log_LDADD = $(weir_sim) libweir.la
-%C%_23_without_fsync_LDADD = $(weir_sim) libweir.la
-%C%_23_without_fsync_CPPFLAGS = $(AM_CPPFLAGS) -DWITHOUT_FSYNC
-%C%_23_without_fsync_SOURCES = %D%/23-replicated-log.c
 %C%_24_first_world_LDADD = $(weir_sim) libweir.la
 %C%_25_group_LDADD = libweir.la
 %C%_26_spread_LDADD = libweir.la

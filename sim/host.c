@@ -139,8 +139,11 @@ static void ends_fire(struct weir_sim *sim, struct sim_event *ev)
 	struct weir_sim_host *h = weir_container_of(ev, struct weir_sim_host,
 						    ends);
 
-	(void)sim;
 	program_ends(h, h->ending_off);
+	if (!h->restart_ns || h->state != WEIR_SIM_HOST_DOWN)
+		return;
+	h->state = WEIR_SIM_HOST_STARTING;
+	sim_at(sim, &h->starts, h->restart_ns);
 }
 
 /* Whether a function of its program is on the stack. */
@@ -579,6 +582,7 @@ int weir_sim_host_create(struct weir_sim_host **ret, struct weir_sim *sim,
 	h->gone = opts.gone;
 	h->arg = opts.arg;
 	h->recovery_ns = opts.recovery_ns;
+	h->restart_ns = opts.restart_ns;
 	h->since_ns = sim->now_ns;
 	h->clock_ns = sim->now_ns + opts.ahead_ns;
 	h->drift = opts.drift;

@@ -56,6 +56,9 @@ void params_print(char *buf, size_t size, const struct params *p)
 	if (p->faults_max && p->faults)
 		n += (size_t)snprintf(buf + n, size - n,
 				      " --faults-max %" PRIu64, p->faults_max);
+	if (*p->hosts && p->faults)
+		n += (size_t)snprintf(buf + n, size - n, " --hosts %s",
+				      p->hosts);
 	n += (size_t)snprintf(buf + n, size - n, " --faults");
 	if (!p->faults)
 		snprintf(buf + n, size - n, " none");
@@ -102,6 +105,8 @@ static int load_option(struct params *p, const char *word, const char *value)
 		return 0;
 	if (!strcmp(word, "--faults"))
 		return params_faults(&p->faults, value) ? 0 : 2;
+	if (!strcmp(word, "--hosts"))
+		return params_hosts(p, value) ? 2 : 0;
 	return load_number(p, word, value) ? 2 : 0;
 }
 

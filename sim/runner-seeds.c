@@ -80,6 +80,7 @@ static void run_one(const struct params *p, struct weir_sim_trial *trial,
 		.flags = p->steady ? 0 : WEIR_SIM_SWARM,
 		.faults_max = p->faults_max,
 		.trace = trace ? trace_line : NULL,
+		.faulty_hosts = *p->hosts ? p->hosts : NULL,
 	};
 
 	mine = out;
@@ -281,6 +282,45 @@ static bool drop_kinds(struct params *p, struct outcome *found)
 	return did;
 }
 
+/* @list without the word at @at, of @len bytes. */
+static void drop_word(char *ret, size_t size, const char *list, size_t at,
+		      size_t len)
+{
+	bool last = !list[at + len];
+
+	if (last && at)
+		snprintf(ret, size, "%.*s", (int)at - 1, list);
+	else
+		snprintf(ret, size, "%.*s%s", (int)at, list,
+			 last ? "" : list + at + len + 1);
+}
+
+/* One faulty host is left at least: without any there are no faults. */
+static bool drop_hosts(struct params *p, struct outcome *found)
+{
+	const char *all = p->scenario->hosts ? p->scenario->hosts : "";
+	struct params with = *p;
+	bool did = false;
+	size_t at = 0, len;
+
+	if (!p->faults)
+		return false;
+	snprintf(p->hosts, sizeof(p->hosts), "%s", *p->hosts ? with.hosts :
+									all);
+	while (p->hosts[at] && strchr(p->hosts, ',')) {
+		len = strcspn(p->hosts + at, ",");
+		with = *p;
+		drop_word(with.hosts, sizeof(with.hosts), p->hosts, at, len);
+		if (still_fails(&with, found)) {
+			*p = with;
+			did = true;
+			continue;
+		}
+		at += len + (p->hosts[at + len] == ',');
+	}
+	return did;
+}
+
 /* The least @*member in [@low, it] that fails, as far as bisection finds it. */
 static bool halve(struct params *p, struct outcome *found, uint64_t low,
 		  uint64_t high, void (*set)(struct params *p, uint64_t n))
@@ -335,7 +375,8 @@ bool runner_shrink(struct params *params, struct outcome *found, bool quiet)
 	if (!strcmp(found->rule, "hang"))
 		return true;	/* Each try would take as long. */
 	do {
-		did = drop_kinds(params, found);
+		did = drop_hosts(params, found);
+		did = drop_kinds(params, found) || did;
 		did = halve(params, found, 1, params->ops, set_ops) || did;
 		did = fewer_faults(params, found) || did;
 		params_print(line, sizeof(line), params);

@@ -48,6 +48,7 @@ struct command {
 	const char *state;
 	const char *report;
 	const char *keep;
+	const char *hosts;
 	uint64_t shares;	/* Of all scenarios that are run. */
 	struct told *told;	/* One for each argument and scenario. */
 	uint32_t n_told;
@@ -402,6 +403,8 @@ static struct params params_of(const struct command *c,
 		params.ops = c->ops;
 	if (c->has_faults)
 		params.faults = c->faults;
+	if (c->hosts)
+		params_hosts(&params, c->hosts);
 	return params;
 }
 
@@ -519,6 +522,7 @@ static int help(void)
 	     "What happens in them:\n"
 	     "  --ops N            operations of a program\n"
 	     "  --faults LIST      kinds, with commas; \"all\", \"none\"\n"
+	     "  --hosts LIST       names of hosts, with commas, that may be faulty\n"
 	     "  --rate N           a fault in so many chances (128)\n"
 	     "  --steady           the same faults for each seed, not drawn\n"
 	     "  --faults-max N     the first so many faults only\n"
@@ -567,6 +571,7 @@ enum {
 	OPT_COMPLETIONS,
 	OPT_OPS,
 	OPT_FAULTS,
+	OPT_HOSTS,
 	OPT_RATE,
 	OPT_FAULTS_MAX,
 	OPT_JOBS,
@@ -592,6 +597,7 @@ static const struct option options[] = {
 	{ "completions", 1, NULL, OPT_COMPLETIONS },
 	{ "ops", 1, NULL, OPT_OPS },
 	{ "faults", 1, NULL, OPT_FAULTS },
+	{ "hosts", 1, NULL, OPT_HOSTS },
 	{ "rate", 1, NULL, OPT_RATE },
 	{ "faults-max", 1, NULL, OPT_FAULTS_MAX },
 	{ "jobs", 1, NULL, OPT_JOBS },
@@ -657,6 +663,10 @@ static bool set_text(struct command *c, int opt, const char *text)
 	case OPT_FAULTS:
 		c->has_faults = true;
 		return !params_faults(&c->faults, text);
+	case OPT_HOSTS:
+		c->hosts = text;
+		return *text && strlen(text) <
+				sizeof(((struct params *)0)->hosts);
 	case OPT_STATE:
 		c->state = text;
 		return true;

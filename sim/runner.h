@@ -29,6 +29,7 @@ struct params {
 	uint32_t rate;		/* 0: the library's. */
 	uint32_t ops;
 	bool steady;		/* The same faults for each seed. */
+	char hosts[128];	/* That may be faulty; empty: all. */
 	int timeout_ms;		/* For a seed; then a child counts as hung. */
 };
 
@@ -52,6 +53,15 @@ static inline void params_default(struct params *params,
 	params->seed = 1;
 	params->faults = scenario->faults;
 	params->ops = scenario->ops;
+}
+
+/* Only @hosts, names with commas, are faulty; false: too long. */
+static inline bool params_hosts(struct params *params, const char *hosts)
+{
+	if (strlen(hosts) >= sizeof(params->hosts))
+		return false;
+	strcpy(params->hosts, hosts);
+	return true;
 }
 
 /* The outcome of seeds, in memory that parent and child share. */

@@ -220,7 +220,7 @@ struct weir_sim_host {
 	struct sim_event trouble, relief;
 	enum weir_sim_fault kind;
 	bool troubled;
-	uint64_t recovery_ns;
+	uint64_t recovery_ns, restart_ns;
 	uint64_t well_ns;	/* It counts as disturbed until then. */
 	/* Its clock was .clock_ns at the world's .since_ns. */
 	uint64_t clock_ns, since_ns;

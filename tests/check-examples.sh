@@ -69,17 +69,6 @@ for backend in uring ev; do
 	done
 done
 
-# What the tutorial on the simulator says of a log that is not synced.
-said=$(examples/23-without-fsync 2>&1)
-case $?:$said in
-"1:"*"seed "[1-9]": acknowledged record "*" is lost")
-	result ok 'a world finds an fsync that is missing' ;;
-*)
-	result 'not ok' 'a world finds an fsync that is missing'
-	echo "$said" | sed 's/^/# /'
-	bad=1 ;;
-esac
-
 if [ $backends -gt 0 ]; then
 	result ok 'there is a backend'
 else

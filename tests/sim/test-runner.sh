@@ -30,6 +30,33 @@ t_program_has_its_own_name_and_scenarios()
 	expect 2 scenarios reactor && says_only "no scenario 'reactor'"
 }
 
+# bug NAME RULE: some seed of 200 finds it, and one faulty host is enough.
+bug()
+{
+	expect 1 timeout 100 "$examples/23-replicated-log" --seeds 200 "$1"
+	rule "$2"
+	says "again: 23-replicated-log $1 .* --hosts [ab] --faults "
+}
+
+t_bugs_of_the_replicated_log_are_found_and_shrunk_to_one_host()
+{
+	bug early-ack '.*'
+	bug torn 'the log is whole'
+	bug twice 'a record is in the log once'
+	bug no-directory '.*'
+	bug sync-again '.*'
+}
+
+t_replicated_log_bears_all_faults()
+{
+	expect 0 timeout 100 "$examples/23-replicated-log" --seeds 200 log
+	shows '^log  *200 seeds'
+	cp out first
+	expect 0 timeout 100 "$examples/23-replicated-log" --seeds 200 log
+	[ "$(sed 's/, [^,]*$//' first)" = "$(sed 's/, [^,]*$//' out)" ] ||
+		wrong "two runs differ"
+}
+
 t_program_of_one_scenario_need_not_be_told_its_name()
 {
 	expect 0 "$examples/35-scenario" --seeds 3
@@ -131,5 +158,7 @@ run t_violation_outside_a_scenario_aborts
 run t_scenarios_that_make_no_sense_are_refused
 run t_trace_has_the_notes_of_the_program
 run t_example_finds_a_missing_fsync
+run t_replicated_log_bears_all_faults
+run t_bugs_of_the_replicated_log_are_found_and_shrunk_to_one_host
 echo "1..$n"
 exit $bad

@@ -110,6 +110,8 @@ WEIR_API int weir_sim_file_open(struct weir_sim *sim, const char *path,
  *   or what weir_read() completes with
  *
  * Call on the world's thread, callbacks included.
+ *
+ * Re-creates pread(2), on a descriptor of a world.
  */
 WEIR_API ssize_t weir_sim_pread(int fd, void *buf, size_t len, uint64_t off);
 

@@ -104,6 +104,11 @@ struct weir_sim_host_opts {
 	/* It counts as disturbed for so long after a disturbance has ended; see
 	 * weir_sim_hosts_max_disturbed(). */
 	uint64_t recovery_ns;
+
+	/* A program that ends itself, by weir_sim_host_kill() in one of its
+	 * callbacks, is started again after so long, as by a supervisor.  0: it
+	 * is not. */
+	uint64_t restart_ns;
 };
 
 /*

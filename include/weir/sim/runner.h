@@ -9,7 +9,7 @@
  * what must not have happened.  The runner does the rest, by the options of the
  * command line: it runs seeds in child processes, also several at a time, so
  * that a crash and a hang are failures like any other; it shrinks a failure to
- * the fewest kinds of faults, faults and operations; it keeps failing seeds in
+ * the fewest kinds of faults, faulty hosts, faults and operations; it keeps failing seeds in
  * files, runs them again, and writes traces, JSON and reports.
  *
  *	static void run_log(struct weir_sim_trial *trial)
@@ -73,13 +73,17 @@ struct weir_sim_scenario {
 	 * follow from the world: draw by weir_sim_random().  Called in a child
 	 * process, once for each of its seeds, so static variables must be set
 	 * at the beginning.  It destroys the reactors and domains that it has
-	 * created before it returns.
+	 * created before it returns.  Hosts end with the world, after that, so
+	 * their .arg is no variable of this function.
 	 */
 	void (*run)(struct weir_sim_trial *trial);
 	void *arg;		/* For .run, as @trial->arg. */
 	uint64_t faults;	/* Kinds that it can bear; 0: all. */
 	uint32_t ops;		/* The default of --ops; 0: 100. */
 	uint32_t share;		/* Of --completions, among all; 0: 1. */
+	/* Names of its hosts that may be faulty, with commas, so that a failure
+	 * is shrunk to the faults of fewer; NULL: there are none. */
+	const char *hosts;
 };
 
 /*
