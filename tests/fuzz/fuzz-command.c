@@ -31,6 +31,13 @@ int cmd_bench(int argc, char **argv)
 	return usage_error("bench: not here");
 }
 
+/* It reads standard input: not here. */
+int cmd_trace(int argc, char **argv)
+{
+	(void)argc, (void)argv;
+	return usage_error("trace: not here");
+}
+
 const char fuzz_name[] = "command";
 
 #define WORDS 16
