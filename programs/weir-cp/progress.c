@@ -69,15 +69,20 @@ void print_size(char *buf, size_t len, double bytes)
 		 units[i]);
 }
 
-static void print_rest(struct cp *cp, double total)
+static void print_total(struct cp *cp, double total)
 {
-	double left = total - (double)cp->bytes;
 	char size[16];
-	uint64_t s;
 
 	print_size(size, sizeof(size), total);
 	fprintf(stderr, " of %s, %.0f %%", size,
 		total > 0 ? (double)cp->bytes * 100 / total : 100);
+}
+
+static void print_time_left(struct cp *cp, double total)
+{
+	double left = total - (double)cp->bytes;
+	uint64_t s;
+
 	if (cp->rate < 1)
 		return;
 	s = left > 0 ? (uint64_t)(left / cp->rate) : 0;
@@ -124,9 +129,12 @@ static void show(struct cp *cp)
 	fprintf(stderr, "%" PRIu64, cp->n_files);
 	if (counted)
 		fprintf(stderr, " of %llu", atomic_load(&cp->total_files));
-	fprintf(stderr, " files, %s, %s/s", done, rate);
+	fprintf(stderr, " files, %s", done);
 	if (counted)
-		print_rest(cp, (double)atomic_load(&cp->total));
+		print_total(cp, (double)atomic_load(&cp->total));
+	fprintf(stderr, ", %s/s", rate);
+	if (counted)
+		print_time_left(cp, (double)atomic_load(&cp->total));
 	print_largest(cp);
 	if (!cp->tty)
 		putc('\n', stderr);

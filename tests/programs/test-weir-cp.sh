@@ -571,7 +571,7 @@ t_progress_of_one_file()
 	done
 	wait $pid || wrong "it failed: $(cat err)"
 	says "'long': [0-9.]* [KM]*i*B of 64.0 MiB"
-	says '^0 of 1 files, .* of 64.0 MiB, '
+	says '^0 of 1 files, [0-9.]* [KM]*i*B of 64.0 MiB, [0-9]* %, '
 }
 
 t_usage()
