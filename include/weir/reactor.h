@@ -23,6 +23,10 @@
  * sleeps in the kernel at once.  weir_reactor_stats() reports the time spent
  * working, spinning and sleeping.
  *
+ * A child of fork() must neither use nor destroy its parent's reactors, whose
+ * rings or epoll sets are the parent's: it creates its own, or calls exec.
+ * Nothing of the parent's changes meanwhile.
+ *
  * States:
  *
  *	            stop()                drained

@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <weir/file.h>
 #include <weir/socket.h>
@@ -735,6 +737,65 @@ static void the_version_is_that_of_the_headers(void **state)
 	assert_string_equal(weir_version(), text);
 }
 
+static int64_t add_one(void *arg)
+{
+	return *(int *)arg + 1;
+}
+
+/* Returns 0, or the number of what a reactor of a child does not do. */
+static int use_one(const struct weir_reactor_opts *opts, int fd)
+{
+	struct weir_reactor *r;
+	struct rec work, read;
+	int one = 1;
+	char c = 0;
+
+	if (weir_reactor_create(&r, opts))
+		return 1;
+	rec_init(&work);
+	rec_init(&read);
+	if (weir_work(r, &work.op, add_one, &one) ||
+	    weir_read(r, &read.op, fd, &c, 1, 0))
+		return 2;
+	while (!work.calls || !read.calls)
+		if (weir_reactor_turn(r, WEIR_FOREVER) < 0)
+			return 3;
+	if (work.res != 2 || read.res != 1 || c != 'x')
+		return 4;
+	return weir_reactor_destroy(r) ? 5 : 0;
+}
+
+static void child_of_fork_may_create_a_reactor(void **state)
+{
+	struct weir_reactor_opts opts = opts_of(state);
+	struct weir_reactor *r = start_reactor(state);
+	char path[] = "/tmp/test-reactor-XXXXXX", got = 0;
+	int ends[2], fd = mkstemp(path), status;
+	struct rec rec;
+	pid_t pid;
+
+	assert_true(fd >= 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(write(fd, "x", 1), 1);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0,
+				    ends), 0);
+	rec_init(&rec);
+	STARTS(weir_recv(r, &rec.op, ends[0], &got, 1, 0));
+	some_turns(r, 2);
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		_exit(use_one(&opts, fd));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	/* The parent's goes on. */
+	assert_int_equal(rec.calls, 0);
+	assert_int_equal(write(ends[1], "y", 1), 1);
+	assert_int_equal(finish(r, &rec), 1);
+	assert_int_equal(got, 'y');
+	assert_int_equal(close(ends[0]) | close(ends[1]) | close(fd), 0);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -754,6 +815,7 @@ int main(void)
 		CASE(callbacks_may_not_run_or_destroy_their_reactor),
 		CASE(destroy_names_the_objects_that_are_left),
 		REAL(two_can_live_on_one_thread),
+		REAL(child_of_fork_may_create_a_reactor),
 		CASE(callback_may_turn_another_reactor),
 		CASE(a_turn_runs_at_most_turn_max_callbacks),
 		CASE(defer_in_a_callback_waits_a_turn),
