@@ -268,8 +268,10 @@ static int take_option(struct asked *a, int opt)
 
 static int parse(struct asked *a, int argc, char **argv)
 {
+	static char name[] = "weir: bench";	/* In messages of getopt. */
 	int opt, status = EXIT_OK;
 
+	argv[0] = name;
 	a->worse = -1;
 	while (!status &&
 	       (opt = getopt_long(argc, argv, "q", options, NULL)) >= 0)

@@ -72,6 +72,8 @@ t_refuses_what_makes_no_sense()
 {
 	bench 2 nap
 	says_only "no benchmark 'nap'"
+	bench 2 --nap
+	says_only "^weir: bench: unrecognized option '--nap'"
 	bench 2 buf --depth 3
 	says_only 'no choice of --depth'
 	bench 2 --cores 9 --size 3
