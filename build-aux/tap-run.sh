@@ -5,6 +5,8 @@
 #   - Its time is limited: WEIR_TEST_TIMEOUT seconds (default 300, and up to five
 #     times as many while others want the processors; an hour with
 #     WEIR_TEST_LONG=1), then its whole process group is killed.
+#   - So are processes that it leaves: a test that has failed in the middle does
+#     not end its children, and make would wait for them, which have its output.
 #   - cmocka 1.1.5 writes "not ok 3 # SKIP" for what is skipped, which counts
 #     as a failure; it is turned into "ok".
 #   - A program that has reported what failed need not exit with a failure, which
@@ -23,9 +25,16 @@ fi
 exec 4>&1
 result=$({
 	{
-		timeout -k 10 "$limit" "$@" 3>&- 4>&-
-		echo "status $?" >&3
-	} | {
+		group=$({
+			# timeout has a process group of its own.
+			# shellcheck disable=SC2016
+			timeout -k 10 "$limit" sh -c 'echo $PPID >&3
+				exec "$@" 3>&-' sh "$@" 4>&- 5>&-
+		} 3>&1 1>&5)
+		status=$?
+		kill -KILL "-$group" 2>/dev/null
+		echo "status $status" >&3
+	} 5>&1 | {
 		awk '
 			/^not ok .*# SKIP/ { sub(/^not /, "") }
 			/^not ok / { failed = 1 }

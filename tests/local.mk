@@ -84,7 +84,8 @@ test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-docs.sh \
 	%D%/check-headers.sh %D%/check-html.sh %D%/check-install.sh %D%/check-judge.sh \
 	%D%/check-layers.sh %D%/check-models.sh %D%/check-probes.sh \
 	%D%/check-rules.sh %D%/check-snippets.sh %D%/check-style.sh \
-	%D%/check-symbols.sh %D%/check-words.sh %D%/interop/weir-nbd.sh \
+	%D%/check-symbols.sh %D%/check-tap-run.sh %D%/check-words.sh \
+	%D%/interop/weir-nbd.sh \
 	%D%/interop/weir-proxy.sh
 
 include %D%/base/local.mk
