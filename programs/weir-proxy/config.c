@@ -19,10 +19,12 @@
 #include "weir-proxy.h"
 
 #define BLANK " \t\r"
+/* In a text, this line is before those of the command line. */
+#define GIVEN "#\f"
 
 /* A line that is read, word by word. */
 struct line {
-	unsigned int number;
+	unsigned int number;	/* 0: of the command line. */
 	char *rest;
 };
 
@@ -53,8 +55,13 @@ static const struct setting settings[] = {
 
 static int wrong(const struct line *line, const char *what, const char *word)
 {
-	complain("configuration, line %u: %s%s%s", line->number, what,
-		 word ? ": " : "", word ? word : "");
+	char where[48] = "command line";
+
+	if (line->number)
+		snprintf(where, sizeof(where), "configuration, line %u",
+			 line->number);
+	complain("%s: %s%s%s", where, what, word ? ": " : "",
+		 word ? word : "");
 	return -1;
 }
 
@@ -210,9 +217,11 @@ static int parse_lines(struct config *c, char *text)
 {
 	struct line line = { .number = 0 };
 	char *next = text, *at, *word;
+	bool given = false;
 
 	while ((at = strsep(&next, "\n"))) {
-		line.number++;
+		given |= !strcmp(at, GIVEN);
+		line.number = given ? 0 : line.number + 1;
 		word = strtok_r(at, BLANK, &line.rest);
 		if (word && *word != '#' && parse_line(c, &line, word))
 			return -1;
@@ -303,12 +312,13 @@ char *config_text(const struct options *o)
 	FILE *in;
 
 	if (!o->file)
-		return strdup(o->text);
+		return asprintf(&both, GIVEN "\n%s", o->text) < 0 ? NULL : both;
 	in = fopen(o->file, "re");
 	if (!in || getdelim(&text, &capacity, 0, in) < 0) {
 		complain("%s: %s", o->file,
 			 in && feof(in) ? "it is empty" : strerror(errno));
-	} else if (asprintf(&both, "%s\n%s", text, o->text) < 0) {
+	} else if (asprintf(&both, "%s\n" GIVEN "\n%s", text,
+			    o->text) < 0) {
 		both = NULL;
 	}
 	if (in)

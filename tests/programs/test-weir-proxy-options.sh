@@ -99,7 +99,10 @@ t_what_it_may_say()
 	END
 	expect 0 "$proxy" --check --file conf
 	expect 0 "$proxy" --check --file conf --set 'drain 1'
-	refused 1 'unknown word' --check --file conf --set 'drains 1'
+	refused 1 'command line: unknown word' --check --file conf \
+		--set 'drains 1'
+	refused 1 'command line: not the address of a target: b:1' --check \
+		127.0.0.1:1 b:1
 	: >conf
 	refused 1 'it is empty' --check --file conf
 	echo '# Nothing.' >conf
