@@ -58,10 +58,15 @@ static void share_make(struct share *s)
 /* From here on importers find it revoked. */
 static void share_revoked(struct share *s)
 {
-	s->is_started = false;
 	s->stops++;
 	leases_revoked(s);
 	weir_sim_note(s->program->run->sim, "revoked", s->number);
+}
+
+static void share_stopped(struct share *s)
+{
+	s->is_started = false;
+	share_revoked(s);
 }
 
 bool is_busy(const struct share *s, const struct lease *lease)
@@ -90,7 +95,7 @@ static void stop_end(struct task *task, int64_t res)
 	/* A revoked import stays revoked. */
 	s->is_started = res != 0;
 	if (!res)
-		share_freeze(s, NULL);
+		share_freeze(s, NULL, s->stops);
 }
 
 /* The stop waits for the jobs of importers. */
@@ -105,7 +110,7 @@ static void share_stop_slowly(struct share *s)
 	must(!err || err == -EAGAIN, "an exporter can stop at any time",
 	     "%d: %s", err, weir_why());
 	if (task_began(&s->stop, err))
-		share_revoked(s);
+		share_stopped(s);
 }
 
 static void share_stop(struct share *s)
@@ -123,13 +128,56 @@ static void share_stop(struct share *s)
 	     weir_why());
 	if (err)
 		return;
-	share_revoked(s);
-	share_freeze(s, NULL);
+	share_stopped(s);
+	share_freeze(s, NULL, s->stops);
+}
+
+static void revoke_end(struct task *task, int64_t res)
+{
+	struct share *s = task->op.data;
+
+	must(!res || task_was_ended(task, res), "an exporter can revoke",
+	     "%lld", (long long)res);
+	/* It may have been revoked again before this callback. */
+	if (!res)
+		share_freeze(s, NULL, s->revoke_stops);
+}
+
+/* The exporter goes on with the memory, and may export it anew. */
+static void share_revoke(struct share *s)
+{
+	bool busy = is_busy(s, NULL);
+	int err;
+
+	if (s->revoke.is_under_way) {
+		if (one_in(s->program->run, 4))
+			task_cancel(&s->revoke);
+		return;
+	}
+	if (one_in(s->program->run, 4)) {
+		err = weir_mmap_revoke(s->mmap, NULL, NULL);
+		must(!err || (err == -EINPROGRESS && busy),
+		     "an export that no one uses is revoked at once", "%d: %s",
+		     err, weir_why());
+		share_revoked(s);
+		if (!err)
+			share_freeze(s, NULL, s->stops);
+		return;
+	}
+	task_init(&s->revoke, s->program->run, "revoke of an mmap", revoke_end);
+	s->revoke.op.data = s;
+	err = weir_mmap_revoke(s->mmap, s->program->cores[0].r, &s->revoke.op);
+	if ((err == -EAGAIN || went_well(s->program, err, "a revoke")) &&
+	    task_began(&s->revoke, err)) {
+		share_revoked(s);
+		s->revoke_stops = s->stops;
+	}
 }
 
 static void share_unmake(struct share *s)
 {
-	bool busy = is_busy(s, NULL) || leases_are_awaited(s);
+	bool busy = is_busy(s, NULL) || leases_are_awaited(s) ||
+		    s->revoke.is_under_way;
 	int err;
 
 	share_check(s);
@@ -140,7 +188,7 @@ static void share_unmake(struct share *s)
 	if (err)
 		return;
 	if (s->is_started)
-		share_revoked(s);
+		share_stopped(s);
 	s->mmap = NULL;
 	s->lives++;
 	memset(s->busy, 0, sizeof(s->busy));
@@ -191,6 +239,10 @@ static void share_act(void *arg)
 		break;
 	case 3:
 		share_check(s);
+		break;
+	case 4:
+	case 5:
+		share_revoke(s);
 		break;
 	default:
 		share_write(s);

@@ -43,7 +43,8 @@ struct share {
 	uint32_t number;
 	struct weir_mmap *mmap;
 	bool is_started, may_write;
-	struct task stop;
+	struct task stop, revoke;
+	uint64_t revoke_stops;	/* .stops when that began. */
 	struct lease leases[LEASES];
 	uint64_t stops;		/* What was imported before the last: stale. */
 	uint64_t lives;		/* Memory of its own each time. */
@@ -143,9 +144,10 @@ void files_take_down(struct program *p);
 void move_one(struct import *im);
 void move_disturb(struct move *m);
 
-/* @s has stopped, or only @lease has ended: even if callbacks of importers' jobs
- * are due, no byte changes any more. */
-void share_freeze(struct share *s, const struct lease *lease);
+/* Imports of @s from before its @stops-th revocation are over, or, with @lease,
+ * those of that alone: even if callbacks of importers' jobs are due, no byte
+ * changes any more. */
+void share_freeze(struct share *s, const struct lease *lease, uint64_t stops);
 
 /* All bytes of @s that no job writes are as expected. */
 void share_check(struct share *s);

@@ -102,7 +102,7 @@ static void lease_over(struct lease *lease)
 {
 	must(!lease->is_open, "what is over has ended",
 	     "a lease until %llu", (unsigned long long)lease->not_after);
-	share_freeze(lease->share, lease);
+	share_freeze(lease->share, lease, 0);
 }
 
 /* How long the next one lasts; 0: for ever. */

@@ -154,14 +154,15 @@ static void check_bytes(struct move *m, int64_t res)
 		take_over(m);
 }
 
-void share_freeze(struct share *s, const struct lease *lease)
+void share_freeze(struct share *s, const struct lease *lease, uint64_t stops)
 {
 	struct program *p = s->program;
 
 	for (uint32_t i = 0; i < IMPORTS; i++) {
 		struct import *im = &p->imports[i];
 
-		if (im->share != s || (lease && im->lease != lease) || !is_stale(im))
+		if (im->share != s || (lease ? im->lease != lease || !is_stale(im) :
+					       im->stops >= stops))
 			continue;
 		if (!im->over_ns)
 			im->over_ns = weir_sim_now(p->run->sim);

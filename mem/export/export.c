@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/mutation.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/export/internal.h"
@@ -767,7 +768,8 @@ static void wait_look(struct export_wait *w)
 
 	if (w->is_over)
 		return;		/* It was cancelled; now its lease ends. */
-	if (!count_busy(w->mmap, w->lease, NULL, 0)) {
+	if (mutation(early_revoke) ||
+	    !count_busy(w->mmap, w->lease, NULL, 0)) {
 		wait_end(w, 0);
 		return;
 	}

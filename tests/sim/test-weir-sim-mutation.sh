@@ -25,10 +25,10 @@ with()
 	env "WEIR_MUTATION=$mutation" MALLOC_PERTURB_=0 timeout 250 "$@"
 }
 
-# found MUTATION SCENARIO RULE
+# found MUTATION SCENARIO RULE [SEEDS]
 found()
 {
-	expect 1 with "$1" "$sim" --seeds 1000 --keep . "$2"
+	expect 1 with "$1" "$sim" --seeds "${4:-1000}" --keep . "$2"
 	says "'$3.*' does not hold"
 	[ ! -s out ] || wrong "it told of a success, too: $(cat out)"
 	again=$(sed -n 's/.*again: weir-sim-[a-z]* \(.*\) --trace$/\1/p' err)
@@ -78,6 +78,11 @@ t_a_lost_wakeup()
 t_a_missed_flush() { found missed_flush chains 'progress once faults'; }
 t_an_off_by_one_bound() { found off_by_one pools 'a range inside is taken'; }
 
+t_a_revoke_that_does_not_wait()
+{
+	found early_revoke export 'nothing lands late' 10
+}
+
 t_mutations_of_rdma()
 {
 	[ -x "$verbs" ] || return
@@ -115,6 +120,7 @@ run t_a_use_after_free
 run t_a_lost_wakeup
 run t_a_missed_flush
 run t_an_off_by_one_bound
+run t_a_revoke_that_does_not_wait
 run t_mutations_of_rdma
 run t_each_mutation_there_is_has_a_test
 run t_without_one_nothing_is_found
