@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <weir/chain.h>
+#include <weir/export.h>
 #include <weir/file.h>
+#include <weir/inventory.h>
 #include <weir/job.h>
+#include <weir/mmap.h>
 #include <weir/pool.h>
 #include <weir/reactor.h>
 
@@ -27,6 +30,13 @@ static struct weir_job steps[2];
 static struct weir_chain *chain;
 static char memory[2][BYTES], here[BYTES];
 static int fd;
+
+/* Memory of this process, and the same as an import. */
+static struct shared {
+	struct weir_mmap *mmap;
+	struct weir_inventory *inventory;
+	struct weir_buf *bufs[BATCH];
+} exported, imported;
 
 static void start_job(struct weir_op *op)
 {
@@ -60,6 +70,37 @@ static void start_pull(struct weir_op *op)
 static void start_chain(struct weir_op *op)
 {
 	bench_must(weir_chain_start(chain, op), "weir_chain_start");
+}
+
+static void copy_to(const struct shared *s, struct weir_op *op)
+{
+	struct weir_job *job = weir_job_of(op);
+
+	weir_job_copy(job, weir_operand_buf(s->bufs[job - jobs]),
+		      weir_operand_mem(here, BYTES));
+	job->flags = WEIR_JOB_OVERWRITE;
+	start_job(op);
+}
+
+static void start_export(struct weir_op *op)
+{
+	copy_to(&exported, op);
+}
+
+static void start_import(struct weir_op *op)
+{
+	copy_to(&imported, op);
+}
+
+void job_export_32(void)
+{
+	run_jobs(start_export, BATCH);
+}
+
+/* What it takes more is what an import costs. */
+void job_import_32(void)
+{
+	run_jobs(start_import, BATCH);
 }
 
 void job_read_32(void)
@@ -105,6 +146,52 @@ static void make_chain(void)
 		   "weir_chain_add_job");
 }
 
+static void shared_get(struct shared *s)
+{
+	struct weir_inventory_opts opts = {
+		.size = sizeof(opts), .bufs = BATCH,
+	};
+	void *addr = NULL;
+
+	bench_must(weir_mmap_memrange(s->mmap, &addr, NULL), "memrange");
+	bench_must(weir_inventory_create(&s->inventory, r, &opts),
+		   "weir_inventory_create");
+	bench_must(weir_inventory_attach(s->inventory, s->mmap),
+		   "weir_inventory_attach");
+	for (int i = 0; i < BATCH; i++)
+		bench_must(weir_inventory_get(&s->bufs[i], s->inventory,
+					      s->mmap, (char *)addr + i * BYTES,
+					      BYTES, NULL, 0),
+			   "weir_inventory_get");
+}
+
+static void shared_end(struct shared *s)
+{
+	for (int i = 0; i < BATCH; i++)
+		weir_buf_put(s->bufs[i]);
+	bench_must(weir_inventory_destroy(s->inventory), "inventory");
+	bench_must(weir_mmap_destroy(s->mmap), "weir_mmap_destroy");
+}
+
+static void make_shared(void)
+{
+	struct weir_export_desc d = { .size = sizeof(d) };
+
+	bench_must(weir_mmap_create(&exported.mmap, NULL), "weir_mmap_create");
+	bench_must(weir_mmap_alloc(exported.mmap, BATCH * BYTES,
+				   WEIR_MMAP_ALLOC_MEMFD), "weir_mmap_alloc");
+	bench_must(weir_mmap_set_permissions(exported.mmap, WEIR_MMAP_WRITE |
+					     WEIR_MMAP_PEER_WRITE),
+		   "weir_mmap_set_permissions");
+	bench_must(weir_mmap_start(exported.mmap), "weir_mmap_start");
+	bench_must(weir_mmap_export(exported.mmap, NULL, &d),
+		   "weir_mmap_export");
+	bench_must(weir_mmap_import(&imported.mmap, d.bytes, d.len, d.fds,
+				    d.n_fds, NULL), "weir_mmap_import");
+	shared_get(&exported);
+	shared_get(&imported);
+}
+
 void jobs_make(struct weir_reactor *reactor, struct weir_dma *context)
 {
 	struct weir_pool_opts opts = {
@@ -124,10 +211,13 @@ void jobs_make(struct weir_reactor *reactor, struct weir_dma *context)
 	for (int i = 0; i < BATCH; i++)
 		bench_must(weir_pool_get(&bufs[i], pool), "weir_pool_get");
 	make_chain();
+	make_shared();
 }
 
 void jobs_end(void)
 {
+	shared_end(&imported);
+	shared_end(&exported);
 	bench_must(weir_chain_destroy(chain), "weir_chain_destroy");
 	for (int i = 0; i < BATCH; i++)
 		weir_buf_put(bufs[i]);

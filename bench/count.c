@@ -295,6 +295,8 @@ static const struct {
 	{ "memzero-32", memzero_32 },
 	{ "chain-2", chain_2 },
 	{ "chain-crc", chain_crc },
+	{ "job-export-32", job_export_32 },
+	{ "job-import-32", job_import_32 },
 	{ "job-read-32", job_read_32 },
 	{ "pull-1", pull_1 },
 	{ "bounce-1", bounce_1 },

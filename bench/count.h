@@ -33,6 +33,8 @@ void post_other_32(void);
 /* Jobs to and from other places than memory, through staging, and in chains. */
 void jobs_make(struct weir_reactor *reactor, struct weir_dma *context);
 void jobs_end(void);
+void job_export_32(void);
+void job_import_32(void);
 void job_read_32(void);
 void pull_1(void);
 void bounce_1(void);
