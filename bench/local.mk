@@ -184,6 +184,16 @@ late-endings: all
 		! grep '^not ok' late.log || exit; \
 	done
 
+# Likewise 10,000 endings by RDMA, in a guest, of which the first line is, too.
+late-rdma: all tests/rdma/test-late-rdma
+	test -s late.json || cp $(srcdir)/docs/late-writes.json late.json
+	$(SHELL) $(srcdir)/tests/vm/run --rdma2 --timeout 7200 \
+		--env WEIR_TEST_LONG=1 --env WEIR_LATE_KEEP=late.json \
+		--env WEIR_BENCH_DIR=%D% sh -c 'tools/weir bench late \
+			--quiet --quick --only none --output late.guest; \
+		grep machine late.guest >>late.json && \
+		exec tests/rdma/test-late-rdma'
+
 # The page of that becomes the one that the source has, and what it is made of.
 late-docs:
 	@test -s late.json || { \
@@ -209,7 +219,8 @@ bench-rdma: all $(bench_programs)
 		done' >>docs/bench-rdma.txt
 	@cat docs/bench-rdma.txt
 
-.PHONY: bench bench-docs bench-keep bench-rdma late late-docs late-endings
+.PHONY: bench bench-docs bench-keep bench-rdma late late-docs late-endings \
+	late-rdma
 
 # Instructions on the hot paths.  To keep new ones: make counts.
 check_PROGRAMS += %D%/count

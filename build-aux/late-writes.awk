@@ -45,7 +45,7 @@ function duration(ns)
 # A run begins with a line that names its version and machine; all runs of the
 # same are one part.  A line that was kept says what its part had, and the rows
 # behind it are of all parts.
-function begin_run(	id, n, i, variant)
+function begin_run(	id, n, i, variant, date)
 {
 	id = member("weir") "|" member("kernel") "|" member("cpu") "|" \
 		member("cpus")
@@ -55,7 +55,11 @@ function begin_run(	id, n, i, variant)
 		sub(/(,"endings":.*)?}$/, "", part_line[id])
 		begun[id] = member("date")
 	}
-	last[id] = member("last") ? member("last") : member("date")
+	if (member("date") < begun[id])
+		begun[id] = member("date")
+	date = member("last") ? member("last") : member("date")
+	if (date > last[id])
+		last[id] = date
 	part_of_run = id
 	if (member("endings") == "")
 		return
@@ -327,8 +331,9 @@ END {
 		"processes. An operation that the kernel does not let go of " \
 		"stays in flight, and the destroy of its reactor is -EBUSY. " \
 		"Where the kernel has no membarrier(2), importers pay for " \
-		"fences, and the guarantee is the same. Not measured here: " \
-		"RDMA, where a card enforces the revoke."
+		"fences, and the guarantee is the same. RDMA was measured " \
+		"over soft-RoCE, where the kernel enforces what a card " \
+		"does; no card was there."
 	print ""
 	printf "`weir bench late` measures the rest: a transfer is in flight, " \
 		"and is ended at a random time. When the end is reported as " \
@@ -377,7 +382,10 @@ END {
 		"memory that we read is of a process that exits; the time is " \
 		"until we know. \"cancel\", \"deadline\": a job of our own. " \
 		"\"recv\": a receive of a stream whose peer goes on sending. " \
-		"\"destroy\": of a reactor with a read in flight."
+		"\"destroy\": of a reactor with a read in flight. \"verbs\": a " \
+		"peer has 8 writes in flight over a slow link, in a guest " \
+		"whose processors are emulated, and some or none of them are " \
+		"done."
 	print ""
 	table(1)
 	print ""

@@ -6,13 +6,22 @@
  * the last write of the peer has failed.
  *
  * Over the mock, where a random number of the writes are done before the end;
- * and over soft-RoCE in the guest, where they go on beside it.  With
- * WEIR_TEST_LONG=1 10,000 endings.
+ * and over soft-RoCE in the guest, where they go on beside it, over a link that is
+ * slow enough for the end to come before the last.  With
+ * WEIR_TEST_LONG=1 10,000 endings, half of them over each backend.
+ *
+ * WEIR_LATE_KEEP is a file to which lines as those of bench-late are added now and
+ * then, so that a run may be ended at any time: `make late-rdma`.
  */
 
 #include "tests/support/mw-fixture.h"
 
+#include <time.h>
+#include <unistd.h>
+
 #define JOBS 8
+#define ENDING_S 120	/* May take less than this, where all is slow. */
+#define KEEP 300	/* Endings, before their sums are kept. */
 #define PAINT 'p'
 
 enum ending {
@@ -36,6 +45,10 @@ struct late {
 	struct jrec jobs[JOBS];
 	int started;
 	uint64_t random;
+	struct {
+		unsigned int tried, over;	/* Over before it was ended. */
+		uint64_t worst_ns;		/* The longest end. */
+	} sums[N_ENDINGS];
 };
 
 static uint32_t rnd(struct late *l, uint32_t n)
@@ -56,21 +69,20 @@ static void start_writes(struct late *l)
 	}
 }
 
-static bool writes_are_over(const struct late *l)
+static int writes_ended(const struct late *l)
 {
-	int i;
+	int i, n = 0;
 
 	for (i = 0; i < l->started; i++)
-		if (!l->jobs[i].calls)
-			return false;
-	return true;
+		n += l->jobs[i].calls > 0;
+	return n;
 }
 
 static void finish_writes(struct late *l)
 {
 	int i;
 
-	UNTIL(l->s.r, writes_are_over(l));
+	UNTIL(l->s.r, writes_ended(l) == l->started);
 	for (i = 0; i < l->started; i++) {
 		assert_int_equal(l->jobs[i].calls, 1);
 		move_fini(&l->jobs[i]);
@@ -152,21 +164,60 @@ static void connect_anew(struct late *l)
 	sharing_connect(s);
 }
 
+/* From the importer on: tc(8). */
+static void make_link_slow(bool slow)
+{
+	const char *dev = getenv("WEIR_RDMA_NETDEV");
+	char command[100];
+
+	if (mocked || !dev || !getenv("WEIR_RDMA_ADDRESS2"))
+		return;
+	snprintf(command, sizeof(command), slow ?
+		 "tc qdisc replace dev %s root netem rate 20mbit" :
+		 "tc qdisc del dev %s root", dev);
+	assert_int_equal(system(command), 0);
+}
+
+/* Some of the writes are done, or none is. */
+static void proceed(struct late *l)
+{
+	int n = (int)rnd(l, JOBS);
+
+	if (mocked) {
+		mock_step(rnd(l, 2 * JOBS));
+		return;
+	}
+	some_turns(l->s.r, 1);
+	UNTIL(l->s.r, writes_ended(l) >= n);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
+}
+
 static void end_once(struct late *l, enum ending ending)
 {
 	struct sharing *s = &l->s;
+	uint64_t begun, took;
 
 	sharing_export(s, R | W);
 	sharing_import(s);
 	if (mocked)
 		mock_hold(true);
 	start_writes(l);
-	if (mocked)
-		mock_step(rnd(l, 2 * JOBS));
-	else
-		some_turns(s->r, (int)rnd(l, 20));
+	proceed(l);
+	l->sums[ending].tried++;
+	l->sums[ending].over += writes_ended(l) == l->started;
+	begun = now_ns();
 	end_access(l, ending);
+	took = now_ns() - begun;
 	memset(s->mem, PAINT, MEM_LEN);
+	if (took > l->sums[ending].worst_ns)
+		l->sums[ending].worst_ns = took;
 	if (mocked)
 		mock_hold(false);
 	finish_writes(l);
@@ -175,17 +226,50 @@ static void end_once(struct late *l, enum ending ending)
 	connect_anew(l);
 }
 
+/* A late byte has failed the test, and so has a write that did not complete once. */
+static void keep(struct late *l, const char *backend)
+{
+	const char *path = mocked ? NULL : getenv("WEIR_LATE_KEEP");
+	FILE *out = path ? fopen(path, "ae") : NULL;
+	int i;
+
+	if (!path)
+		return;
+	assert_non_null(out);
+	for (i = 0; i < N_ENDINGS; i++)
+		fprintf(out, "{\"bench\":\"late\",\"ending\":\"%s\","
+			"\"who\":\"weir\",\"version\":\"%s\","
+			"\"engine\":\"verbs, soft-RoCE\",\"backend\":\"%s\","
+			"\"size\":%u,\"tried\":%u,\"late\":0,\"most\":0,"
+			"\"worst_ns\":%llu,\"over\":%u,"
+			"\"contract\":\"no byte after the end\"}\n",
+			names[i], weir_version(), backend, JOBS * PART_LEN,
+			l->sums[i].tried,
+			(unsigned long long)l->sums[i].worst_ns,
+			l->sums[i].over);
+	fclose(out);
+	memset(l->sums, 0, sizeof(l->sums));
+}
+
 static void no_write_of_a_peer_lands_late(void **state)
 {
-	int i, n = (want_long() ? 10000 : mocked ? 600 : 60) / N_ENDINGS;
-	struct late l = { .random = 1 };
-	int ending;
+	int all = want_long() ? 5000 : mocked ? 600 : 60;
+	const struct world *w = *state;
+	struct late l = { .random = mocked ? 1 : now_ns() };
+	int i;
 
+	make_link_slow(true);
 	sharing_begin(&l.s, state);
-	for (i = 0; i < n; i++)
-		for (ending = 0; ending < N_ENDINGS; ending++)
-			end_once(&l, (enum ending)ending);
+	for (i = 0; i < all || i % N_ENDINGS; i++) {
+		if (i && i % KEEP == 0)
+			keep(&l, w->backend);
+		/* All of them take longer than a test may. */
+		alarm(ENDING_S);
+		end_once(&l, (enum ending)(i % N_ENDINGS));
+	}
 	sharing_end(&l.s);
+	make_link_slow(false);
+	keep(&l, w->backend);
 }
 
 int main(void)
