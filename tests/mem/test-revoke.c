@@ -490,6 +490,36 @@ static void job_that_was_held_touches_nothing_that_was_revoked(void **state)
 	pair_end(&p);
 }
 
+static void importer_that_is_stopped_delays_nothing_else(void **state)
+{
+	struct there there = { .engine = INLINE };
+	struct rec stuck, rec;
+	struct fixture g;
+	struct pair p;
+
+	begin_with(&g, state, there);
+	stop_busy(&g);
+	rec_init(&stuck);
+	STARTS(weir_mmap_revoke(g.m, g.r, &stuck.op));
+	pair_begin(&p, g.r);
+	rec_init(&rec);
+	STARTS(weir_mmap_revoke(p.m, g.r, &rec.op));
+	assert_int_equal(finish(g.r, &rec), 0);
+	assert_int_equal(weir_mmap_is_stale(p.im), 1);
+	rec_init(&rec);
+	STARTS(weir_nop(g.r, &rec.op));
+	assert_int_equal(finish(g.r, &rec), 0);
+	assert_int_equal(stuck.calls, 0);
+	assert_int_equal(weir_op_cancel(&stuck.op), 0);
+	assert_int_equal(finish(g.r, &stuck), -ECANCELED);
+	assert_int_equal(kill(g.proc.pid, SIGCONT), 0);
+	assert_int_equal(revoke_here(&g, 0), 0);
+	assert_int_equal(hear(g.proc.sock), 0);
+	assert_int_equal(say(g.proc.sock), 0);
+	pair_end(&p);
+	end(&g);
+}
+
 /* Forked children. */
 
 static void import_and_die_there(int sock, void *arg)
@@ -601,6 +631,7 @@ int main(void)
 		CASE(drain_can_be_cancelled),
 		REAL(job_is_waited_for_by_each_exporter_whose_memory_it_uses),
 		REAL(job_that_was_held_touches_nothing_that_was_revoked),
+		REAL(importer_that_is_stopped_delays_nothing_else),
 		REAL(places_of_importers_have_a_limit),
 		REAL(child_that_destroys_what_it_inherits_revokes_nothing),
 		REAL(death_of_exporter_is_seen_while_a_child_of_it_lives),
