@@ -44,10 +44,14 @@ static bool is_extra_for_cpu(const struct weir_dma *dma,
 	return true;
 }
 
-/* The .shape() of its kind has refused @job, and may have left a message. */
-__attribute__((cold)) static int refuse_kind(const struct weir_job *job,
-					     const struct job_shape *s, int err)
+/* The check of @job has said @err; or the .shape() of its kind, which may have
+ * left a message. */
+__attribute__((cold, noinline)) static int refuse_check(
+	const struct weir_dma *dma, const struct weir_job *job,
+	const struct job_shape *s, int err)
 {
+	if (!kind_is_user(job->kind) || !s->kind_refused)
+		return job_refuse(dma, job, err);
 	if (why_is_new(s->kind_since))
 		return err;
 	return why(err, "weir_job_start: the kind '%s' refuses the arguments: "
@@ -62,9 +66,7 @@ static int check_to_start(struct weir_dma *dma, const struct weir_job *job,
 	int err = job_check_operands(dma, job, s);
 
 	if (unlikely(err))
-		return kind_is_user(job->kind) && s->kind_refused ?
-			       refuse_kind(job, s, err) :
-			       job_refuse(dma, job, err);
+		return refuse_check(dma, job, s, err);
 	if (unlikely(!is_for_cpu(dma, job, s)) &&
 	    !is_extra_for_cpu(dma, job, s))
 		return job_plan_to_start(dma, job, s);
@@ -86,8 +88,8 @@ static int may_start(struct weir_dma *dma, struct weir_job *job)
 }
 
 /* What may_start() says; where the operation is refused there is no message yet. */
-__attribute__((cold)) static int refuse_start(int err, const struct weir_dma *dma,
-					      const struct weir_job *job)
+__attribute__((cold, noinline)) static int refuse_start(
+	int err, const struct weir_dma *dma, const struct weir_job *job)
 {
 	if (err == -EBADFD)
 		return err;
@@ -273,9 +275,8 @@ static int start_or_take_back(struct weir_job *job)
 
 /* An engine, or a function of the user's that it calls, may leave a message; if
  * none has, that of an older call must not stand for this one. */
-__attribute__((cold)) static int refuse_engine(int err,
-					       const struct engine *e,
-					       unsigned int since)
+__attribute__((cold, noinline)) static int refuse_engine(
+	int err, const struct engine *e, unsigned int since)
 {
 	if (why_is_new(since))
 		return err;
@@ -286,9 +287,7 @@ __attribute__((cold)) static int refuse_engine(int err,
 		   e->kind->ops.name, strerror(-err));
 }
 
-/* By itself, so that a job that is done at once saves no registers for it. */
-__attribute__((noinline)) static int begin(struct weir_dma *dma,
-					   struct weir_job *job)
+static int begin(struct weir_dma *dma, struct weir_job *job)
 {
 	const struct engine *e = job_priv(job)->engine;
 	unsigned int since = why_begin();
