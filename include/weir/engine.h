@@ -89,7 +89,9 @@ struct weir_engine_ops {
 	 *            none is in flight, in the next turns, and then at least
 	 *            once in a millisecond
 	 *   another errno  refused; weir_job_start() returns it, or, if the job
-	 *            has waited, the job ends with it
+	 *            has waited, the job ends with it.  weir_why() then has
+	 *            what the function has left by weir_why_set(), or else
+	 *            the name of the engine
 	 */
 	int (*start)(void *arg, struct weir_job *job);
 
