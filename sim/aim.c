@@ -313,6 +313,48 @@ static enum sim_aimed aimed(struct weir_sim *sim, struct weir_op *op,
 	}
 }
 
+/* Sector @s of @c is on the medium at @off of the file, in all its states. */
+static void misdirect(struct inode *i, const struct chunk *c, uint32_t s,
+		      uint64_t off)
+{
+	struct chunk *to = inode_need(i, off / CHUNK);
+	uint32_t at = (uint32_t)(off % CHUNK);
+	const unsigned char *data = c->now + s * SECTOR;
+
+	if (!to || (to == c && at == s * SECTOR))
+		return;
+	memcpy(to->now + at, data, SECTOR);
+	if (to->old)
+		memcpy(to->old + at, data, SECTOR);
+	if (to->mid)
+		memcpy(to->mid + at, data, SECTOR);
+}
+
+/* The disk lies about the bytes that were just written there: no sync will write
+ * their sectors.  With @elsewhere they are on other sectors of the file, drawn
+ * from it, instead. */
+static void lose(struct inode *i, uint64_t off, uint64_t len,
+		 struct sim_rng *elsewhere)
+{
+	uint64_t sectors = (i->size + SECTOR - 1) / SECTOR, at;
+	struct chunk *c;
+	uint32_t s;
+
+	for (at = off / SECTOR; at * SECTOR < off + len; at++) {
+		c = inode_chunk(i, at / SECTORS);
+		s = (uint32_t)(at % SECTORS);
+		if (!c)
+			continue;
+		if (elsewhere && sectors)
+			misdirect(i, c, s, sim_below(elsewhere, sectors) *
+					   SECTOR);
+		if (!(c->dirty >> s & 1))
+			continue;	/* Written by O_DSYNC: durable. */
+		c->dirty &= (uint8_t)~(1u << s);
+		c->lost |= (uint8_t)(1u << s);
+	}
+}
+
 static void spoil(struct weir_sim *sim, struct sim_aim *aim,
 		  struct weir_op *op, struct sim_fd *f, int64_t res)
 {
@@ -330,6 +372,6 @@ static void spoil(struct weir_sim *sim, struct sim_aim *aim,
 		inode_flip(i, off + sim_below(rng, (uint64_t)res),
 			   (unsigned char)(1u << sim_below(rng, 8)));
 	else
-		inode_lose(i, off, (uint64_t)res,
-			   aim->what == WEIR_SIM_AIM_LOST ? NULL : rng);
+		lose(i, off, (uint64_t)res,
+		     aim->what == WEIR_SIM_AIM_LOST ? NULL : rng);
 }

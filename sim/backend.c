@@ -165,6 +165,9 @@ static int sim_arm(struct weir_reactor *r, struct source *s)
 		return -EBADF;
 	s->armed = true;
 	s->place = f->changes - 1;
+	f->shared |= f->watcher && f->watcher != sr;
+	f->watcher = sr;
+	sim_touch(sr);
 	s->next = sr->sources;
 	s->pprev = &sr->sources;
 	if (s->next)
@@ -217,6 +220,7 @@ static int sim_flush(struct weir_reactor *r)
 	if (sim->depth)
 		return 0;
 	sim_happened(sim);
+	sim_touch_all(sim);
 	until = sim->now_ns + 1 + sim_latency(sim, WEIR_SIM_TURN);
 	while (sim_step(sim, until))
 		;
@@ -235,6 +239,7 @@ static int sim_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	if (timeout_ns < until - now)
 		until = sim_world_time(host, now + timeout_ns);
 	sim_happened(sim);
+	sim_touch_all(sim);
 	while (!sim_ready(r) && !mailbox_has(&r->mailbox) &&
 	       !reactor_requested(r) && !reactor_hooks_due(r)) {
 		if (sim_step(sim, until))
@@ -247,10 +252,10 @@ static int sim_wait(struct weir_reactor *r, uint64_t timeout_ns)
 	return 0;
 }
 
-/* The thread that wakes it runs the world, so it is awake. */
+/* The thread that wakes it runs the world. */
 static void sim_wake(struct weir_reactor *r)
 {
-	(void)r;
+	sim_touch(sim_of(r));
 }
 
 static int sim_pollfd(struct weir_reactor *r)
@@ -261,7 +266,8 @@ static int sim_pollfd(struct weir_reactor *r)
 
 static void sim_rx_returned(struct weir_reactor *r, unsigned int id)
 {
-	(void)r, (void)id;
+	(void)id;
+	sim_touch(sim_of(r));
 }
 
 static int sim_fd_register(struct weir_reactor *r, int fd)
@@ -312,6 +318,10 @@ static int sim_create(struct weir_reactor *r,
 	sr->workers = opts->workers < SIM_WORKERS ? opts->workers :
 						    SIM_WORKERS;
 	op_queue_init(&sr->done);
+	if (sim_schedule_add(sr)) {
+		free(sr);
+		return why(-ENOMEM, "weir_reactor_create: no memory");
+	}
 	for (end = &sim->reactors; *end; end = &(*end)->next)
 		;
 	*end = sr;
@@ -331,6 +341,10 @@ static void sim_destroy(struct weir_reactor *r)
 	for (at = &sim->reactors; *at != sr; at = &(*at)->next)
 		;
 	*at = sr->next;
+	sim_schedule_del(sr);
+	for (uint32_t i = 0; i < sim->n_fds; i++)
+		if (sim->fds[i] && sim->fds[i]->watcher == sr)
+			sim->fds[i]->watcher = NULL;
 	sim->stats.started += r->n_begun;
 	sim->stats.completions += r->begun_max - r->ops_max;
 	free(sr);

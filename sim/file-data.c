@@ -620,45 +620,6 @@ int inode_flip(struct inode *i, uint64_t off, unsigned char mask)
 	return 0;
 }
 
-/* Sector @s of @c is on the medium at @off of the file, in all its states. */
-static void misdirect(struct inode *i, const struct chunk *c, uint32_t s,
-		      uint64_t off)
-{
-	struct chunk *to = inode_need(i, off / CHUNK);
-	uint32_t at = (uint32_t)(off % CHUNK);
-	const unsigned char *data = c->now + s * SECTOR;
-
-	if (!to || (to == c && at == s * SECTOR))
-		return;
-	memcpy(to->now + at, data, SECTOR);
-	if (to->old)
-		memcpy(to->old + at, data, SECTOR);
-	if (to->mid)
-		memcpy(to->mid + at, data, SECTOR);
-}
-
-void inode_lose(struct inode *i, uint64_t off, uint64_t len,
-		struct sim_rng *elsewhere)
-{
-	uint64_t sectors = (i->size + SECTOR - 1) / SECTOR, at;
-	struct chunk *c;
-	uint32_t s;
-
-	for (at = off / SECTOR; at * SECTOR < off + len; at++) {
-		c = inode_chunk(i, at / SECTORS);
-		s = (uint32_t)(at % SECTORS);
-		if (!c)
-			continue;
-		if (elsewhere && sectors)
-			misdirect(i, c, s, sim_below(elsewhere, sectors) *
-					   SECTOR);
-		if (!(c->dirty >> s & 1))
-			continue;	/* Written by O_DSYNC: durable. */
-		c->dirty &= (uint8_t)~(1u << s);
-		c->lost |= (uint8_t)(1u << s);
-	}
-}
-
 int64_t inode_write(struct inode *i, const struct io_step *step, uint64_t len,
 		    uint64_t off)
 {

@@ -196,12 +196,6 @@ void inode_sync_all(struct inode *i, uint64_t from, uint64_t to);
  * will be. */
 void inode_sync_failed(struct inode *i);
 
-/* The disk lies about the bytes that were just written there: no sync will
- * write their sectors.  With @elsewhere they are on other sectors of the file,
- * drawn from it, instead. */
-void inode_lose(struct inode *i, uint64_t off, uint64_t len,
-		struct sim_rng *elsewhere);
-
 /* Flip bits of a byte, in the cache and on the medium: 0 or -ENOMEM. */
 int inode_flip(struct inode *i, uint64_t off, unsigned char mask);
 

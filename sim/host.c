@@ -57,6 +57,7 @@ int weir_sim_host_set_drift(struct weir_sim_host *host, int32_t drift)
 
 static void say(struct weir_sim_host *h, const char *what)
 {
+	sim_touch_all(h->sim);
 	sim_trace(h->sim, "host %s %s", h->name, what);
 	sim_mix(h->sim, h->id);
 	for (; *what; what++)

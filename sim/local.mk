@@ -25,6 +25,7 @@ libsim_la_SOURCES += \
 	%D%/runner-seeds.c \
 	%D%/runner.c \
 	%D%/runner.h \
+	%D%/schedule.c \
 	%D%/socket-conn.c \
 	%D%/socket-connect.c \
 	%D%/socket.c \

@@ -96,6 +96,14 @@ static void sim_fd_unuse(struct sim_fd *f)
 
 static void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res);
 
+static void touch_watchers(struct sim_fd *f)
+{
+	if (f->shared)
+		sim_touch_all(f->sim);
+	else if (f->watcher)
+		sim_touch(f->watcher);
+}
+
 void sim_fd_close(struct sim_fd *f)
 {
 	struct weir_op *op;
@@ -103,6 +111,7 @@ void sim_fd_close(struct sim_fd *f)
 	debug_check(f->fd >= 0);
 	f->sim->fds[(uint32_t)(f->fd - FD_BASE) & (FDS_MAX - 1)] = NULL;
 	f->fd = -1;
+	touch_watchers(f);
 	sim_fd_use(f);
 	if (f->cls->closed)
 		f->cls->closed(f);
@@ -120,6 +129,7 @@ void sim_fd_changed(struct sim_fd *f)
 	struct weir_op *op;
 
 	f->changes++;
+	touch_watchers(f);
 	op_queue_init(&again);
 	while ((op = op_queue_pop(&f->waiting)))
 		op_queue_push(&again, op);
@@ -450,6 +460,7 @@ static void sim_io_done(struct weir_sim *sim, struct weir_op *op, int64_t res)
 	debug_check(io_of(op)->state != DONE);
 	io_of(op)->state = DONE;
 	op->res = res;
+	sim_touch(sr);
 	sim_mix(sim, (uint64_t)io_of(op)->serial << 8 | op->kind);
 	sim_mix(sim, (uint64_t)res);
 	if (sim_traced(sim))

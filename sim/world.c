@@ -157,6 +157,8 @@ int weir_sim_destroy(struct weir_sim *sim)
 		part->destroy(part);
 	}
 	sim_worlds[sim->slot] = NULL;
+	free(sim->ready);
+	free(sim->sleepers);
 	free(sim->fds);
 	free(sim);
 	return 0;
@@ -175,52 +177,18 @@ static void look_now(struct weir_sim *sim, struct sim_event *ev)
 
 bool sim_is_here(const struct weir_reactor *r)
 {
-	const struct sim_reactor *sr = sim_of(r)->sim->reactors;
+	const struct weir_sim *sim = sim_of(r)->sim;
+	const struct sim_reactor *sr = sim->reactors;
 
 	if (!pthread_equal(r->thread, pthread_self()))
 		return false;
 	if (reactor_is_entered(r))
 		return true;
+	if (sim->turning && sim->turning->r->in_turn)
+		return false;
 	while (sr && !sr->r->in_turn)
 		sr = sr->next;
 	return !sr;
-}
-
-/* When it has something to do, in the time of the world. */
-static uint64_t next_turn(const struct sim_reactor *sr)
-{
-	return sim_world_time(sr->host, reactor_next_turn(sr->r));
-}
-
-/* When @sr can have its next turn: now, later, or WEIR_FOREVER. */
-static uint64_t turn_due(const struct sim_reactor *sr)
-{
-	uint64_t at;
-
-	if (reactor_is_entered(sr->r) || !sim_host_runs(sr->host))
-		return WEIR_FOREVER;
-	at = next_turn(sr);
-	return at > sr->free_at_ns ? at : sr->free_at_ns < WEIR_FOREVER &&
-	       at != WEIR_FOREVER ? sr->free_at_ns : at;
-}
-
-/* Draw one of the reactors that are due now; or return when the first one will
- * be. */
-static struct sim_reactor *pick(struct weir_sim *sim, uint64_t *next_ns)
-{
-	struct sim_reactor *sr, *picked = NULL;
-	uint64_t at;
-	uint32_t n = 0;
-
-	*next_ns = WEIR_FOREVER;
-	for (sr = sim->reactors; sr; sr = sr->next) {
-		at = turn_due(sr);
-		if (at < *next_ns)
-			*next_ns = at;
-		if (at <= sim->now_ns && !sim_below(&sim->order, ++n))
-			picked = sr;
-	}
-	return picked;
 }
 
 static bool is_running(const struct sim_reactor *sr)
@@ -242,18 +210,6 @@ static void note_turn(struct weir_sim *sim, struct sim_reactor *sr, int n)
 	t->whole_ns = sim->now_ns;
 }
 
-/*
- * With real threads a reactor with nothing to do sleeps until a thread that has
- * work for it wakes it.  A world sees such work in any case.  So it counts the
- * turns for which no thread has woken the reactor.
- */
-static void fall_asleep(struct sim_reactor *sr)
-{
-	sr->asleep_until_ns = next_turn(sr);
-	if (sr->asleep_until_ns)
-		atomic_store(&sr->r->mailbox.asleep, true);
-}
-
 /* Whether it still sleeps and has only work from others: neither the time, nor
  * a device, nor work that its own thread has begun meanwhile. */
 static bool wakes_unasked(struct weir_sim *sim, struct sim_reactor *sr)
@@ -270,6 +226,7 @@ static bool wakes_unasked(struct weir_sim *sim, struct sim_reactor *sr)
 static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 {
 	struct weir_sim_host *outer = sim_enter(sim, sr->host);
+	struct sim_reactor *turning = sim->turning;
 	uint64_t draw = sim_rng(&sim->order);
 	bool running = is_running(sr);
 	bool unasked = wakes_unasked(sim, sr);
@@ -280,9 +237,12 @@ static void turn(struct weir_sim *sim, struct sim_reactor *sr)
 			  (uint32_t)(draw >> 2) % sr->turn_max;
 	sr->turns.turns++;
 	sr->turns.free_ns = sr->free_at_ns;
+	sim->turning = sr;
 	n = weir_reactor_turn(sr->r, 0);
+	sim->turning = turning;
+	sim_touch(sr);
 	sr->turns.unwoken += unasked && (n || requested);
-	fall_asleep(sr);
+	sim_fall_asleep(sr);
 	if (running)
 		note_turn(sim, sr, n);
 	sr->r->turn_max = sr->turn_max;
@@ -324,11 +284,12 @@ static void fire(struct weir_sim *sim)
 
 static bool step(struct weir_sim *sim, uint64_t until_ns)
 {
+	bool all = false;
 	struct sim_reactor *sr;
 	uint64_t next;
 
 	for (;;) {
-		sr = pick(sim, &next);
+		sr = sim_pick(sim, &next);
 		if (sr) {
 			sim->stats.events++;
 			turn(sim, sr);
@@ -337,8 +298,14 @@ static bool step(struct weir_sim *sim, uint64_t until_ns)
 		}
 		if (sim->heap && sim->heap->at_ns < next)
 			next = sim->heap->at_ns;
-		if (next > until_ns)
+		if (next > until_ns && all)
 			return false;
+		if (next > until_ns) {
+			/* Before it ends: has nobody been forgotten? */
+			all = true;
+			sim_touch_all(sim);
+			continue;
+		}
 		pass_time(sim, next, until_ns);
 		if (sim->heap && sim->heap->at_ns <= sim->now_ns) {
 			fire(sim);
@@ -395,10 +362,11 @@ int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
 		return why(-EBUSY, "weir_sim_run: called from a callback in "
 			   "the world");
 	sim_happened(sim);
+	sim_touch_all(sim);
 	while (!events || sim->stats.events - begun < events)
 		if (!sim_step(sim, until))
 			break;
-	if (pick(sim, &next) || sim->heap || next != WEIR_FOREVER ||
+	if (sim_pick(sim, &next) || sim->heap || next != WEIR_FOREVER ||
 	    (ns != WEIR_FOREVER && has_paused(sim))) {
 		if (!events || sim->stats.events - begun < events)
 			sim->now_ns = sim->target_ns = until;

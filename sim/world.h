@@ -6,6 +6,7 @@
  * The internals of a simulated world.  docs/internals/sim.md lists its objects.
  *
  *	world.c        the world: its life, its steps
+ *	schedule.c     which reactor has the next turn
  *	parts.c        its parts, trace and digest
  *	event.c        the heap of events; random streams
  *	fault.c        faults
@@ -111,6 +112,12 @@ struct sim_reactor {
 	uint32_t turn_max;	/* Of its options. */
 	struct weir_sim_turns turns;
 	uint64_t asleep_until_ns; /* Unless it is woken. */
+	/* Its place in the schedule; see schedule.c. */
+	uint8_t place;
+	bool touched;
+	uint32_t index;
+	uint64_t due_ns;
+	struct sim_reactor *next_touched;
 	/* reap() left some results for the next turn. */
 	bool full;
 	uint64_t free_at_ns;	/* Its core is busy until then. */
@@ -139,6 +146,10 @@ struct weir_sim {
 	uint64_t target_ns;
 	struct sim_event *heap;
 	struct sim_reactor *reactors;
+	struct sim_reactor *turning;	/* The world has given it a turn. */
+	/* The schedule of many reactors. */
+	struct sim_reactor **ready, **sleepers, *touched;
+	uint32_t n_live, max_live, n_ready, n_sleepers;
 	uint32_t n_reactors;	/* Created so far. */
 	/* Among all worlds; the upper bits of its fds. */
 	uint32_t slot;
@@ -232,7 +243,45 @@ static inline struct sim_reactor *sim_of(const struct weir_reactor *r)
 	return r->backend_data;
 }
 
+/* schedule.c */
+
+/* Draw one of the reactors that are due now; or return when the first one will
+ * be. */
+struct sim_reactor *sim_pick(struct weir_sim *sim, uint64_t *next_ns);
+
+/* It may have become due: evaluate it, or all, in the next step.  In a world of
+ * few reactors those that were touched once stay so. */
+static inline void sim_touch(struct sim_reactor *sr)
+{
+	if (sr->touched)
+		return;
+	sr->touched = true;
+	sr->next_touched = sr->sim->touched;
+	sr->sim->touched = sr;
+}
+
+void sim_touch_all(struct weir_sim *sim);
+
+/* When it has something to do, in the time of the world. */
+uint64_t sim_next_turn(const struct sim_reactor *sr);
+
+/* A reactor is created (0 or -ENOMEM), or destroyed. */
+int sim_schedule_add(struct sim_reactor *sr);
+void sim_schedule_del(struct sim_reactor *sr);
+
 /* world.c */
+
+/*
+ * With real threads a reactor with nothing to do sleeps until a thread that has
+ * work for it wakes it.  A world of few reactors sees such work in any case.  So
+ * it counts the turns for which no thread has woken the reactor.
+ */
+static inline void sim_fall_asleep(struct sim_reactor *sr)
+{
+	sr->asleep_until_ns = sim_next_turn(sr);
+	if (sr->asleep_until_ns)
+		atomic_store(&sr->r->mailbox.asleep, true);
+}
 
 /* Make one step, not beyond @until_ns.  False: there was none. */
 bool sim_step(struct weir_sim *sim, uint64_t until_ns);
@@ -354,6 +403,9 @@ struct sim_fd {
 	struct weir_sim_host *host;	/* NULL: it is on none. */
 	int fd;			/* -1: closed. */
 	uint32_t flags;		/* O_, those that its class uses. */
+	/* The reactor that has sources on it; with .shared, one of several. */
+	struct sim_reactor *watcher;
+	bool shared;
 	uint32_t users;
 	uint32_t changes;	/* Times that sim_fd_changed() was called. */
 	/* Its power was cut: all calls fail with -EIO. */

@@ -5,7 +5,7 @@ public_tests += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-aim \
 	%D%/test-sim-errors %D%/test-sim-file \
 	%D%/test-sim-file-job %D%/test-sim-file-linux %D%/test-sim-host \
 	%D%/test-sim-job \
-	%D%/test-sim-memory %D%/test-sim-name %D%/test-sim-net \
+	%D%/test-sim-many %D%/test-sim-memory %D%/test-sim-name %D%/test-sim-net \
 	%D%/test-sim-order %D%/test-sim-own %D%/test-sim-pipeline \
 	%D%/test-sim-poll-hook %D%/test-sim-pool \
 	%D%/test-sim-shared %D%/test-sim-socket %D%/test-sim-wire
@@ -27,7 +27,7 @@ without_threads += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-aim \
 	%D%/test-sim-errors %D%/test-sim-file \
 	%D%/test-sim-file-job %D%/test-sim-file-linux %D%/test-sim-host \
 	%D%/test-sim-job \
-	%D%/test-sim-memory %D%/test-sim-name %D%/test-sim-net \
+	%D%/test-sim-many %D%/test-sim-memory %D%/test-sim-name %D%/test-sim-net \
 	%D%/test-sim-order %D%/test-sim-own %D%/test-sim-pipeline \
 	%D%/test-sim-poll-hook %D%/test-sim-pool \
 	%D%/test-sim-shared %D%/test-sim-socket %D%/test-sim-wire
