@@ -49,7 +49,9 @@
 #include <weir/route.h>
 #include <weir/segment-event.h>
 #include <weir/segment.h>
+#include <weir/sim/aim.h>
 #include <weir/sim/file.h>
+#include <weir/sim/host.h>
 #include <weir/sim/memory.h>
 #include <weir/sim/runner.h>
 #include <weir/sim/socket.h>
@@ -215,6 +217,13 @@ static struct weir_job job;
 static struct weir_reactor *a, *b;
 static struct weir_reactor_opts opts;
 static uint64_t seed;
+#elif defined(SNIPPETS_OF_sim_host)
+static struct weir_reactor_opts opts;
+static struct weir_sim_host *host;
+static struct {
+	struct weir_reactor *r;
+	int fd;
+} *server;
 #elif defined(SNIPPETS_OF_sim_memory)
 static struct weir_sim_peer *peer;
 static struct weir_sim_peer_opts opts;

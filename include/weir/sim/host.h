@@ -14,7 +14,7 @@
  *	}
  *
  *	struct weir_sim_host_opts a = { .size = sizeof(a), .name = "a",
- *					.start = start, .arg = &server };
+ *					.start = start, .arg = server };
  *
  *	weir_sim_host_create(&host, sim, &a);
  *	weir_sim_host_start(host);
