@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <sys/un.h>
 
+#include <weir/dma.h>
 #include <weir/file.h>
+#include <weir/job.h>
 #include <weir/sim/file.h>
 #include <weir/sim/host.h>
+#include <weir/sim/memory.h>
 #include <weir/sim/socket.h>
 #include <weir/socket.h>
 #include <weir/timer.h>
@@ -669,6 +672,58 @@ static void same_seed_disturbs_alike(void **state)
 				 disturb(seed, 2, &seen, &starts));
 }
 
+/* A program that copies to a peer. */
+static struct weir_sim_peer *peer;
+
+static void on_copied(struct weir_op *op, int64_t res)
+{
+	struct program *p = op->data;
+
+	p->calls++;
+	p->res = res;
+}
+
+static void begin_copy(struct program *p)
+{
+	static struct weir_job job;
+	static char text[6] = "text";
+	struct weir_dma *dma;
+
+	weir_job_init(&job, on_copied);
+	job.op.data = p;
+	assert_int_equal(weir_dma_create(&dma, p->r, NULL), 0);
+	assert_int_equal(weir_dma_start(dma), 0);
+	weir_job_copy(&job, weir_operand_at(weir_sim_peer_domain(peer), 0, 6),
+		      weir_operand_mem(text, 6));
+	p->got = weir_job_start(dma, &job);
+}
+
+/* Its reactor cannot be freed without its DMA context, and stays. */
+static void program_with_a_dma_context_is_killed_like_others(void **state)
+{
+	const struct weir_sim_peer_opts opts = { .size = sizeof(opts),
+						 .bytes = 6 };
+	struct program a = { .begin = begin_copy };
+	struct weir_sim *sim = world(13, 0);
+
+	(void)state;
+	assert_int_equal(weir_sim_peer_create(&peer, sim, &opts), 0);
+	add(&a, sim, "a");
+	run_ms(sim, 10);
+	for (int i = 1; i < 4; i++) {
+		assert_int_equal(a.starts, i);
+		/* Peers are not for programs that can be killed. */
+		assert_int_equal(a.calls ? a.res : a.got, -EOPNOTSUPP);
+		assert_int_equal(weir_sim_host_kill(a.host), 0);
+		assert_int_equal(a.gones, i);
+		assert_int_equal(weir_sim_host_start(a.host), 0);
+		run_ms(sim, 10);
+	}
+	assert_int_equal(weir_sim_host_kill(a.host), 0);
+	assert_int_equal(weir_sim_peer_destroy(peer), 0);
+	assert_int_equal(weir_sim_destroy(sim), 0);
+}
+
 static void invalid_hosts_are_refused(void **state)
 {
 	static const char *const bad[] = { NULL, "", "a/b", "a:b", "a,b" };
@@ -725,6 +780,7 @@ static const struct harness_case cases[] = {
 	CASE(host_has_faults_of_its_own),
 	CASE(world_disturbs_at_most_so_many_hosts),
 	CASE(same_seed_disturbs_alike),
+	CASE(program_with_a_dma_context_is_killed_like_others),
 	CASE(invalid_hosts_are_refused),
 };
 
