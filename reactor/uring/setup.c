@@ -419,14 +419,19 @@ static int probe(struct uring *u)
 /* An operation that does nothing, there and back. */
 static int try_enter(struct uring *u)
 {
+	const struct timespec refund = { .tv_nsec = REFUND_NS };
 	struct io_uring_cqe *cqe;
-	int err;
+	int err, tries = REFUND_TRIES;
 
 	io_uring_prep_nop(io_uring_get_sqe(&u->ring));
 	do
 		err = fault("io_uring_enter_first") ? -EPERM :
 		      io_uring_submit_and_wait(&u->ring, 1);
-	while (err == -EINTR);
+	while (err == -EINTR || (err == -EAGAIN && tries-- &&
+				 !nanosleep(&refund, NULL)));
+	/* The kernel had no memory for a request. */
+	if (err == -EAGAIN)
+		err = -ENOMEM;
 	if (err >= 0)
 		do
 			err = io_uring_wait_cqe(&u->ring, &cqe);
