@@ -62,7 +62,9 @@ static bool is_drained(struct weir_reactor *r)
 	struct rings *rings = r->mailbox.rings;
 
 	mailbox_await_visitors(r);
+	/* A request of a source that was stopped may still take something. */
 	return !reactor_in_flight(r) && !r->n_zombies &&
+	       !(r->backend->repeat && r->backend->repeat(r, false)) &&
 	       !mailbox_has(&r->mailbox) &&
 	       (!rings || (rings_quiet(rings) && !rings_have(rings)));
 }
