@@ -320,19 +320,34 @@ int uring_arm(struct weir_reactor *r, struct source *s)
 	return 0;
 }
 
-/*
- * A request that was not pushed out has no file yet, but a number, which may
- * mean another file by then: its data or its connection would be taken.
- */
-static void push_out(struct uring *u, const struct source *s)
+static bool is_pushed_out(const struct uring *u, const struct source *s)
 {
 	uint32_t head = __atomic_load_n(u->ring.sq.khead, __ATOMIC_RELAXED);
 
+	return (int32_t)(s->place - head) <= 0;
+}
+
+/*
+ * A request that was not pushed out has no file yet, but a number, which may
+ * mean another file by then: its data or its connection would be taken.  If the
+ * kernel takes nothing now, it becomes a request for nothing.
+ */
+static void push_out(struct uring *u, struct source *s)
+{
+	const struct io_uring_sq *sq = &u->ring.sq;
+	struct io_uring_sqe *sqe;
+
 	debug_check(s->engaged);
-	if (s->kind == SOURCE_WATCH || (int32_t)(s->place - head) <= 0)
+	if (s->kind == SOURCE_WATCH || is_pushed_out(u, s))
 		return;
 	u->r->stats.syscalls++;
 	io_uring_submit(&u->ring);
+	if (is_pushed_out(u, s))
+		return;
+	sqe = &sq->sqes[((s->place - 1) & sq->ring_mask) << u->sqe_shift];
+	memset(sqe, 0, sizeof(*sqe));
+	s->gen |= GEN_POLL;
+	sqe->user_data = user_data(s);
 }
 
 void uring_disarm(struct weir_reactor *r, struct source *s)
