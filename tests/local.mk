@@ -33,6 +33,7 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/harness.h %D%/support/ignore.h %D%/support/job-fixture.h \
 	%D%/support/loopdev.h \
 	%D%/support/message-fixture.h %D%/support/mock-cm-internal.h \
+	%D%/support/mock-uring-internal.h %D%/support/mock-uring.h \
 	%D%/support/mock-verbs-internal.h %D%/support/mock-verbs.h \
 	%D%/support/mw-fixture.h %D%/support/nbd-fixture.h \
 	%D%/support/op-kinds.h %D%/support/own-malloc.h \
@@ -47,8 +48,9 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/fuzz/descriptor-fixture.h
 
 # RDMA devices that are none, in place of rdma-core: all of them, whatever is asked.
+check_LIBRARIES =
 if HAVE_VERBS
-check_LIBRARIES = %D%/libmock.a
+check_LIBRARIES += %D%/libmock.a
 test_mock = -Wl,--whole-archive,%D%/libmock.a,--no-whole-archive
 endif
 %C%_libmock_a_SOURCES = %D%/support/mock-cm.c %D%/support/mock-cm-connect.c \
@@ -59,6 +61,15 @@ endif
 	%D%/support/mock-verbs-post.c %D%/support/mock-verbs-qp.c \
 	%D%/support/mock-verbs-side.c
 
+# The kernel's io_uring that is none, in place of liburing; it acts at the begin of
+# each turn, too.
+check_LIBRARIES += %D%/libmock-uring.a
+test_model = -Wl,--whole-archive,%D%/libmock-uring.a,--no-whole-archive \
+	-Wl,--wrap=mailbox_run
+%C%_libmock_uring_a_SOURCES = %D%/support/mock-uring.c \
+	%D%/support/mock-uring-harness.c %D%/support/mock-uring-request.c \
+	%D%/support/mock-uring-try.c
+
 # A test's source is its name with ".c", unless its folder says otherwise.  It links
 # what users link (public_tests); or all objects of the library, to look inside
 # (internal_tests); or these over the mock (mock_tests).
@@ -68,8 +79,10 @@ test_public = %D%/libharness.la $(weir_sim) $(weir_rdma) libweir.la \
 public_tests =
 internal_tests =
 mock_tests =
+model_tests =
 accel_tests =
-test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(accel_tests)
+test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(model_tests) \
+	$(accel_tests)
 # Of these, the ones that TSan leaves out: they have one thread.
 without_threads =
 # What runs in a guest that has RDMA and a drive, by make check-rdma: programs that
@@ -116,6 +129,9 @@ $(mock_tests): AM_LDFLAGS += $(test_mock)
 $(mock_tests): %D%/libmock.a
 endif
 
+$(model_tests): AM_LDFLAGS += $(test_model)
+$(model_tests): %D%/libmock-uring.a
+
 # Programs that run another where a call is refused.
 check_PROGRAMS += $(rdma_helpers) %D%/support/without-call \
 	%D%/support/without-uring
@@ -145,7 +161,7 @@ abi: all
 	srcdir='$(srcdir)' $(SHELL) $(srcdir)/%D%/check-abi.sh --keep
 
 # Programs that make no sense under valgrind, or take for ever.
-not_under_valgrind =
+not_under_valgrind = $(model_tests)
 
 valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--leak-check=full --errors-for-leak-kinds=definite,indirect \

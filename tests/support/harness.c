@@ -39,6 +39,7 @@ __attribute__((constructor)) static void keep_rdma(void)
 #endif
 
 int harness_starting;
+const struct harness_model *harness_model;
 static const char *running = "?";
 
 void skip_without_openat2(void)
@@ -207,6 +208,8 @@ static int set_up(void **state)
 	w->n_fds = count_fds();
 	if (!strcmp(w->backend, "sim"))
 		sim_begin();
+	if (harness_model && strcmp(w->backend, "none") != 0)
+		harness_model->use(w->backend);
 	*state = w;
 	return 0;
 }
@@ -257,6 +260,8 @@ static bool backend_works(const char *name)
 					     WEIR_BACKEND_URING;
 	if (!strcmp(name, "sim"))
 		return true;
+	if (harness_model)
+		harness_model->use(name);
 	if (weir_reactor_create(&r, &opts)) {
 		printf("# %s: %s\n", name, weir_why());
 		return false;
@@ -310,6 +315,8 @@ static size_t plan_backend(const struct harness_case *cases, size_t n,
 
 		if (sim ? cases[i].real : is_anothers(backend, i))
 			continue;
+		if (harness_model && backend && !harness_model->has(backend, cases[i].name))
+			continue;
 		plan->c = &cases[i];
 		plan->backend = backend ? backend : "none";
 		name_plan(plan, backend);
@@ -353,6 +360,9 @@ static int run_named(const struct harness_case *cases, size_t n,
 	const char *names[] = { "uring", "ev", "sim" };
 	const char *only = getenv("WEIR_TEST_BACKEND");
 
+	if (harness_model && !only)
+		return run(cases, n, harness_model->names,
+			   harness_model->n_names);
 	if (!only) {
 		in_turn = share_the_cases();
 		return run(cases, n, names, n_names);
@@ -414,7 +424,8 @@ struct weir_reactor *start_reactor_with(void **state,
 	err = create_patiently(&w->r, &opts);
 	if (err)
 		fail_msg("weir_reactor_create: %d: %s", err, weir_why());
-	assert_string_equal(weir_reactor_backend(w->r), w->backend);
+	assert_string_equal(weir_reactor_backend(w->r),
+			    harness_model ? "uring" : w->backend);
 	return w->r;
 }
 

@@ -78,7 +78,7 @@ struct harness_case {
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 struct world {
-	const char *backend;		/* "uring", "ev" or "sim" */
+	const char *backend;		/* "uring", "ev", "sim", "model-..." */
 	const void *arg;
 	struct weir_reactor *r;		/* NULL until asked for. */
 	char dir[64];			/* Empty until asked for. */
@@ -88,6 +88,21 @@ struct world {
 int harness_run(const struct harness_case *cases, size_t n);
 int harness_run_all(const struct harness_case *cases, size_t n);
 int harness_run_plain(const struct harness_case *cases, size_t n);
+
+/*
+ * A model of io_uring that the program is linked with (mock-uring.h): it takes
+ * the place of all backends, under these names.  @use is called before a test;
+ * tests that it has not are left out.
+ */
+struct harness_model {
+	const char **names;
+	size_t n_names;
+	void (*use)(const char *name);
+	void (*calm)(const char *name);	/* The same, with nothing drawn. */
+	bool (*has)(const char *name, const char *test);
+};
+
+extern const struct harness_model *harness_model;
 
 /* harness-sim.c: the world of the test that runs, or NULL. */
 extern struct weir_sim *harness_sim;
