@@ -60,6 +60,7 @@ awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' \
 compiled "the README's program" -Wextra -Wno-unused-parameter "$dir/readme.c"
 
 for doc in docs/tutorial-card.md docs/tutorial-dma.md docs/tutorial-domain.md docs/tutorial-nbd.md \
+	docs/tutorial-op.md \
 	docs/tutorial-peers.md docs/tutorial-proxy.md $(cd "$src" && ls include/weir/*.h include/weir/*/*.h)
 do
 	name=${doc##*/}

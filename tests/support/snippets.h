@@ -314,6 +314,10 @@ static uint64_t addr;
 int begin_core(struct weir_group *, uint32_t, void *);
 void end_core(struct weir_group *, uint32_t, void *);
 void conn_adopt(void *);
+#elif defined(SNIPPETS_OF_tutorial_op)
+struct lookup;
+int begin_lookup(struct lookup *l);
+void abort_lookup(struct lookup *l);
 #elif defined(SNIPPETS_OF_tutorial_peers)
 #include <weir/rdma/export.h>
 static struct weir_conn *c;
