@@ -245,13 +245,13 @@ distcheck()
 
 lint()
 {
-	(cd "$src" && find bootstrap .ci/run build-aux/tap-run.sh \
+	(cd "$src" && find bootstrap .ci/run build-aux/html.sh build-aux/tap-run.sh \
 		build-aux/analyse.sh build-aux/coverage.sh build-aux/digests.sh build-aux/packages.sh \
 		build-aux/rdma-report.sh \
 		build-aux/sim-release.sh \
 		build-aux/steps.sh debian/tests tests examples programs bench -type f \
 		\( -name '*.sh' -o -name bootstrap -o -name run \
-		-o -name prepare -o -path 'debian/tests/[prs]*' \) \
+		-o -name prepare -o -path 'debian/tests/[dprs]*' \) \
 		-exec shellcheck -S warning {} +)
 }
 

@@ -140,7 +140,7 @@ not_found()
 	cp docs/man/weir_*.3 docs/man.index/man3 && makewhatis docs/man.index
 	grep -v '^#' "$dir/tests/apropos.txt" | while read -r name page; do
 		mapropos -M docs/man.index "$name" 2>/dev/null |
-			grep -q "^$page[(,]" || echo "$name: not $page"
+			grep -q "^${page}[(,]" || echo "$name: not $page"
 	done
 	rm -rf docs/man.index
 }

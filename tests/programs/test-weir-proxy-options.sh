@@ -129,7 +129,7 @@ t_help_and_manual_have_the_same_options()
 {
 	expect 0 "$proxy" --help
 	for long in file set cores check; do
-		shows "--$long[ =]"
+		shows "--${long}[ =]"
 		grep -q "\\\\-\\\\-$long" "$man" ||
 			wrong "--$long is not in the manual"
 	done
