@@ -46,7 +46,7 @@ root_of() { echo "$1" | sed 's,[^/]*/,../,g; s,[^/]*$,,'; }
 
 cp "$src/docs/html/style.css" "$src/docs/html/search.js" "$dir"
 cd "$src"
-texts=$(ls ./*.md ./*/README.md docs/*.md docs/internals/*.md \
+texts=$(ls ./*.md ./*/README.md docs/*.md docs/internals/*.md docs/performance/*.md \
 	programs/*/README.md tests/vm/README.md | sed 's,^\./,,')
 
 echo 'const pages = [' >"$dir/index.js"

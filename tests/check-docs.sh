@@ -150,8 +150,8 @@ not_found()
 without_source()
 {
 	(cd "$dir" && ${AWK:-awk} '
-		/^\|.*\]\(docs\/[a-z-]*\.md/ && /\*\*/ {
-			match($0, /\(docs\/[a-z-]*\.md/)
+		/^\|.*\]\(docs\/[a-z\/-]*\.md/ && /\*\*/ {
+			match($0, /\(docs\/[a-z\/-]*\.md/)
 			source = substr($0, RSTART + 1, RLENGTH - 1)
 			line = $0
 			while (match(line, /\*\*[^*]*\*\*/)) {
@@ -202,7 +202,7 @@ holds 'docs/late-writes.md is made from what is kept' \
 holds 'each missed goal has its reason' "$(without_reason)"
 holds 'figures of the README are those of kept results' "$(without_source)"
 holds 'the README has a table of at least 8 such figures, and at most 200 lines' \
-	"$(${AWK:-awk} '/\]\(docs\/[a-z-]*\.md/ { n += gsub(/\*\*/, "") / 2 }
+	"$(${AWK:-awk} '/\]\(docs\/[a-z\/-]*\.md/ { n += gsub(/\*\*/, "") / 2 }
 		END { if (n < 8 || NR > 200) print n " figures, " NR " lines" }' \
 		"$dir/README.md")"
 holds 'links of texts lead to files' "$(dead_links)"
