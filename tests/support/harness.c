@@ -363,6 +363,8 @@ static int run_named(const struct harness_case *cases, size_t n,
 	if (harness_model && !only)
 		return run(cases, n, harness_model->names,
 			   harness_model->n_names);
+	if (harness_model && strncmp(only, "model-", 6) != 0)
+		return 0;
 	if (!only) {
 		in_turn = share_the_cases();
 		return run(cases, n, names, n_names);

@@ -21,6 +21,7 @@ static const char *const not_here[] = {
 	"a_zero_copy_send_tells_that_it_was_a_copy",
 	"an_acceptor_can_follow_another",
 	"close_that_lingers_does_not_hold_up_the_loop",
+	"idle_it_is_quiet",
 	"reactor_in_use_refuses_a_host",
 	"slow_sends_use_no_thread",
 	"the_environment_names_a_backend",
