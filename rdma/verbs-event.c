@@ -5,6 +5,7 @@
  * source a copy, and acknowledges it; then callbacks run.
  */
 
+#include <weir/object.h>
 #include <weir/rdma/verbs-event.h>
 #include <weir/watch.h>
 
@@ -63,7 +64,7 @@ static void tell_all(struct weir_verbs_event *self,
 		ev->dead = last;
 		put(ev, event);
 		if (ev != self)
-			verbs_fd_send(&ev->vfd);
+			weir_object_notify(ev->vfd.obj);
 	}
 	pthread_mutex_unlock(&sources.lock);
 }
@@ -96,7 +97,7 @@ static bool read_one(struct weir_verbs_event *ev)
 	if (!get_event(ev, &event)) {
 		if (errno == EAGAIN || errno == EINTR)
 			return false;
-		verbs_fd_end(&ev->vfd);
+		(void)weir_watch_set(ev->vfd.watch, 0);
 		event = (struct ibv_async_event){
 			.event_type = IBV_EVENT_DEVICE_FATAL,
 		};
@@ -150,7 +151,7 @@ static void ready(struct verbs_fd *vfd)
 	for (i = 0; i < BATCH; i++)
 		if (!deliver_one(ev) && (vfd->closed || !read_one(ev)))
 			return;
-	verbs_fd_send(vfd);
+	weir_object_notify(vfd->obj);
 }
 
 static void release(struct verbs_fd *vfd)

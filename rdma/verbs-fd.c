@@ -53,16 +53,6 @@ int verbs_fd_init(struct verbs_fd *vfd, struct weir_reactor *r,
 	return why(err, "%s_create: no capacity for its descriptor", what);
 }
 
-void verbs_fd_send(struct verbs_fd *vfd)
-{
-	weir_object_notify(vfd->obj);
-}
-
-void verbs_fd_end(struct verbs_fd *vfd)
-{
-	(void)weir_watch_set(vfd->watch, 0);
-}
-
 void verbs_fd_close(struct verbs_fd *vfd)
 {
 	vfd->closed = true;

@@ -34,8 +34,7 @@ struct verbs_fd {
 	bool closed;
 	uint32_t refs;
 
-	/* In the turn: it is readable, or verbs_fd_send() was called.  May close
-	 * it. */
+	/* In the turn: it is readable, or .obj was notified.  May close it. */
 	void (*ready)(struct verbs_fd *vfd);
 
 	/* Free the memory. */
@@ -58,12 +57,6 @@ static inline int verbs_fd_nonblock(int fd)
 		return -ENOMEM;
 	return 0;
 }
-
-/* Any thread that holds what verbs_fd_close() comes after. */
-void verbs_fd_send(struct verbs_fd *vfd);
-
-/* Watch it no more: it will not be readable again. */
-void verbs_fd_end(struct verbs_fd *vfd);
 
 /* @fd may be closed at once.  No thread sends any more. */
 void verbs_fd_close(struct verbs_fd *vfd);
