@@ -189,7 +189,9 @@ static void input_that_is_cut_off_or_damaged_is_refused(void **state)
 		assert_true(n > 40);
 		for (i = 1; i < (size_t)n; i += i < 40 ? 1 : 97)
 			assert_int_equal(unpack(&g, CAP, i), -EBADMSG);
-		for (i = 0; i < (size_t)n; i++) {
+		/* Headers and trailers, and of what is between each seventh. */
+		for (i = 0; i < (size_t)n;
+		     i += i < 64 || i + 32 >= (size_t)n ? 1 : 7) {
 			g.packed[i] ^= 0x40;
 			res = unpack(&g, CAP, (size_t)n);
 			g.packed[i] ^= 0x40;
@@ -331,19 +333,21 @@ static size_t in_parts(struct fixture *g, uint32_t which, char *dst,
 static void full_destination_is_no_error_with_fill(void **state)
 {
 	struct fixture g;
-	size_t f, cap, n;
+	size_t f, cap, len, n;
 
 	fixture_begin(&g, state);
 	for (f = 0; f < N_OF(formats); f++) {
 		codecs(&g, formats[f]);
 		for (cap = 1; cap < 200000; cap = cap * 17 + 1) {
+			/* A job for each byte would be too many of them. */
+			len = cap == 1 ? 2000 : 100000;
 			n = in_parts(&g, WEIR_ACCEL_COMPRESS, g.packed, g.plain,
-				     100000, cap, &g.in);
+				     len, cap, &g.in);
 			assert_int_equal(in_parts(&g, WEIR_ACCEL_DECOMPRESS,
 						  g.back, g.packed, n, cap,
-						  &g.out), 100000);
-			assert_memory_equal(g.back, g.plain, 100000);
-			assert_int_equal(unpack(&g, CAP, n), 100000);
+						  &g.out), len);
+			assert_memory_equal(g.back, g.plain, len);
+			assert_int_equal(unpack(&g, CAP, n), len);
 		}
 		/* What is cut off is found in the last part. */
 		g.out.flags = WEIR_CODEC_FILL;
