@@ -98,8 +98,11 @@ static void notified(struct deferred *deferred)
 	struct weir_object *o = weir_container_of(deferred, struct weir_object,
 						  deferred);
 
-	if (o->ops.notified)
-		o->ops.notified(o->arg);
+	if (!o->ops.notified)
+		return;
+	/* It may destroy the object. */
+	o->reactor->delivered++;
+	o->ops.notified(o->arg);
 }
 
 int weir_object_create(struct weir_object **ret, struct weir_reactor *r,

@@ -159,7 +159,7 @@ struct weir_reactor {
 	struct worker_pool *workers;	/* NULL until first used. */
 	struct rx_free_list *rx; /* NULL until first used. */
 	struct mmap_use *mmap_uses;	/* mem/mmap-use.c's. */
-	unsigned int delivered;		/* Callbacks of sources, in reap(). */
+	unsigned int delivered;		/* Callbacks of sources and objects. */
 	uint32_t n_zombies;		/* Dead sources the kernel still has. */
 	uint32_t n_hooks;
 	struct hook_list plain_hooks; /* Without callbacks: HOOKS_MAX. */

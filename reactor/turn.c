@@ -93,8 +93,8 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 	heed_requests(r);
 	if (unlikely(r->n_hooks))
 		hooks_run(r, false);
-	*ran += mailbox_run(r, r->turn_max);
 	r->delivered = 0;
+	*ran += mailbox_run(r, r->turn_max);
 	n = r->backend->reap(r, r->turn_max);
 	if (unlikely(n < 0))
 		return n;

@@ -69,8 +69,11 @@ static void observed(struct deferred *deferred)
 	struct pollfd p = { .fd = w->source.fd,
 			    .events = io_poll_mask(w->source.events) };
 
-	if (w->source.events && poll(&p, 1, 0) > 0)
-		w->fn(w, io_poll_events(p.revents, w->source.events), w->arg);
+	if (!w->source.events || poll(&p, 1, 0) <= 0)
+		return;
+	/* It may destroy the watch. */
+	w->source.reactor->delivered++;
+	w->fn(w, io_poll_events(p.revents, w->source.events), w->arg);
 }
 
 static int observe_begin(struct weir_watch *w)

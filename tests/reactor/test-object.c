@@ -318,6 +318,19 @@ static void stop_may_destroy_any_object(void **state)
 	thing_close(&t[2]);
 }
 
+/* Or else it would wait then, though the caller has what it waited for. */
+static void turn_counts_a_notification(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct thing t;
+
+	thing_open(&t, r);
+	weir_object_notify(t.obj);
+	assert_int_equal(weir_reactor_turn(r, WEIR_FOREVER), 1);
+	assert_int_equal(t.notified, 1);
+	thing_close(&t);
+}
+
 static void *notify_main(void *arg)
 {
 	struct thing *t = arg;
@@ -391,6 +404,7 @@ int main(void)
 		CASE(reactor_outlives_its_objects),
 		CASE(object_is_told_of_stop_and_notified_until_its_end),
 		CASE(stop_may_destroy_any_object),
+		CASE(turn_counts_a_notification),
 		REAL(thread_wakes_the_reactor),
 		REAL(page_has_a_section_of_each_object),
 	};
