@@ -78,10 +78,11 @@ static int64_t revoke_here(struct fixture *g, uint64_t timeout_ns)
 	struct rec rec;
 
 	rec_init(&rec);
+	STARTS(weir_mmap_revoke(g->m, g->r, &rec.op));
+	/* Set before, it might have passed at the start. */
 	if (timeout_ns)
 		weir_op_set_deadline(&rec.op, weir_reactor_now(g->r) +
 					      timeout_ns);
-	STARTS(weir_mmap_revoke(g->m, g->r, &rec.op));
 	return finish(g->r, &rec);
 }
 
@@ -239,9 +240,10 @@ static void stop_waits_for_importers(void **state)
 	put_buf(&g);
 	stop_busy(&g);
 	rec_init(&rec);
-	weir_op_set_deadline(&rec.op, weir_reactor_now(g.r) + WEIR_MSEC);
 	STARTS(weir_mmap_stop(g.m, g.r, &rec.op));
 	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STOPPING);
+	/* Set before, it might have passed at the start. */
+	weir_op_set_deadline(&rec.op, weir_reactor_now(g.r) + WEIR_MSEC);
 	assert_int_equal(finish(g.r, &rec), -ETIMEDOUT);
 	assert_non_null(strstr(weir_why(), "process "));
 	assert_int_equal(weir_mmap_state(g.m), WEIR_MMAP_STARTED);
