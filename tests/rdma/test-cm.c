@@ -330,10 +330,11 @@ static void failed_cm_call_leaves_nothing_behind(void **state)
 		fault_arm(n++);
 		err = weir_cm_create(&s.cm, r, on_event, &s);
 		fired = fault_disarm();
-		assert_true(fired ? err < 0 && !s.cm : !err);
+		/* One failure is no reason: a device that may have no poll. */
+		assert_true(err < 0 ? fired && !s.cm : s.cm != NULL);
+		side_end(&s);
 	} while (fired);
 	assert_true(n > 3);
-	side_end(&s);
 }
 
 int main(void)
