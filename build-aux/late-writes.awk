@@ -282,14 +282,17 @@ function place(id,	part)
 		", " part[4] " CPUs)"
 }
 
-function list_parts(	i, id)
+function list_parts(	i, id, what)
 {
 	for (i = 1; i <= n_parts; i++) {
 		id = parts[i]
-		printf "- %d endings of weir%s%s: %s, begun %s%s\n",
-			part_ours[id], part_peers[id] ? ", " part_peers[id] \
-			" of peers" : "", loads(id) ? ", revoke under load by " \
-			loads(id) : "", place(id), begun[id],
+		what = part_ours[id] ? ", " part_ours[id] " endings of weir" : ""
+		if (part_peers[id])
+			what = what ", " part_peers[id] " of peers"
+		if (loads(id))
+			what = what ", revoke under load by " loads(id)
+		printf "- %s: %s, begun %s%s\n",
+			substr(what, 3), place(id), begun[id],
 			last[id] == begun[id] ? "" : ", its last run " last[id]
 	}
 }
