@@ -42,7 +42,7 @@ static void user_cancel(struct weir_op *op)
 	reactor_exit(r);
 }
 
-/* The callback is about to begin: what was lent is the caller's again. */
+/* The callback is about to begin: the caller owns the lent buffer again. */
 static void user_leave(struct weir_op *op)
 {
 #ifdef OWN_ANNOTATE

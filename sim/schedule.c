@@ -3,7 +3,7 @@
  * Which reactor has the next turn.
  *
  * In a world of few reactors each step evaluates all of them, so that it also
- * finds work for which nobody has woken its reactor.  In a world of many, a step
+ * finds work for which its reactor was not woken.  In a world of many, a step
  * evaluates those that were touched since the last one: by their own turn, the
  * end of an operation, a change of a descriptor that they watch, a wake-up.  A
  * reactor is
@@ -126,7 +126,7 @@ static void place(struct sim_reactor *sr)
 		sim_fall_asleep(sr);
 }
 
-/* Hooks poll what nobody tells of, so they are asked in each step. */
+/* Hooks find work that the world does not know of: ask them in each step. */
 static void place_touched(struct weir_sim *sim)
 {
 	struct sim_reactor *sr, *next = sim->touched;

@@ -301,7 +301,7 @@ static bool step(struct weir_sim *sim, uint64_t until_ns)
 		if (next > until_ns && all)
 			return false;
 		if (next > until_ns) {
-			/* Before it ends: has nobody been forgotten? */
+			/* Before it ends: was a reactor forgotten? */
 			all = true;
 			sim_touch_all(sim);
 			continue;

@@ -394,7 +394,7 @@ static void cancel_all(struct play *p)
 	}
 }
 
-/* They end without a cancel as soon as somebody accepts. */
+/* They end without a cancel as soon as the peer accepts. */
 static void await_connects(struct play *p)
 {
 	int turns = 0;

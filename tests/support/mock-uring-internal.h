@@ -53,7 +53,7 @@ struct request {
 	bool ended;		/* It has its result. */
 	bool thread;		/* A thread of the kernel has it; */
 	bool signalled;		/* which was asked to end. */
-	bool storage;		/* Which waits for nobody else. */
+	bool storage;		/* Its operations wait for no peer. */
 	bool tried;
 	bool connecting;
 	bool notif;		/* The last completion is a notification. */

@@ -232,7 +232,7 @@ static int32_t try_accept(const struct request *req)
 	return res;
 }
 
-/* A UNIX listener whose backlog is full tells nobody when it is not. */
+/* A UNIX listener does not report that its full backlog has a place again. */
 static int32_t try_connect(struct request *req)
 {
 	int fd = mock_uring_fd(req), mode = nonblock(fd);

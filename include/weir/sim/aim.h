@@ -12,7 +12,7 @@
  *
  *	weir_sim_aim(sim, &third);	// host a loses power in it
  *
- * Drawn faults find what nobody has thought of; an aimed fault proves what a
+ * Drawn faults find unforeseen failures; an aimed fault proves what a
  * program does in one case, and every seed has it.  Some are lies of a disk,
  * which the world never draws because few programs bear them: writes that are
  * lost, misdirected or rotten, and syncs that do nothing.

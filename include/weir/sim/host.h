@@ -61,7 +61,7 @@ struct weir_sim_host;
 /* What a host does; weir_sim_host_state(). */
 enum weir_sim_host_state {
 	WEIR_SIM_HOST_DOWN,	/* It has power, and its program has ended. */
-	WEIR_SIM_HOST_OFF,	/* It has no power, and answers nobody. */
+	WEIR_SIM_HOST_OFF,	/* It has no power, and does not answer. */
 	WEIR_SIM_HOST_STARTING,	/* .start() will be called. */
 	WEIR_SIM_HOST_RUNNING,
 	WEIR_SIM_HOST_PAUSED,	/* Its reactors make no turns. */
