@@ -595,11 +595,15 @@ static void ev_buf_unregister(struct weir_reactor *r, int index)
 static int reserve_fds(struct ev_backend *b)
 {
 	struct rlimit limit = { .rlim_cur = EV_FDS };
-	int fd;
+	int fd, n;
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	for (fd = 0; fd < EV_FDS && (rlim_t)fd < limit.rlim_cur;
-	     fd += EV_FD_CHUNK)
+	n = limit.rlim_cur < EV_FDS ? (int)limit.rlim_cur : EV_FDS;
+	/* All of it first: what calloc() then takes was never used, so that it
+	 * need not touch it. */
+	if (n && ev_reserve(b, (uint32_t)n))
+		return -ENOMEM;
+	for (fd = 0; fd < n; fd += EV_FD_CHUNK)
 		if (!ev_fd_make(b, fd))
 			return -ENOMEM;
 	return ev_reserve(b, (uint32_t)b->wake.fd + 1);
