@@ -27,6 +27,7 @@ bench_programs = \
 	%D%/bench-read \
 	%D%/bench-register \
 	%D%/bench-shared \
+	%D%/bench-start \
 	%D%/bench-sync \
 	%D%/bench-timer
 
@@ -125,6 +126,30 @@ dist_pkglibexec_SCRIPTS = %D%/proxy-peers.py
 %C%_bench_shared_SOURCES = %D%/bench-shared.c %D%/bare-ring.c \
 	%D%/bare-ring.h %D%/shared-peers.c %D%/shared-peers.h $(bench_common)
 %C%_bench_shared_LDADD = $(bench_libs)
+%C%_bench_start_SOURCES = %D%/bench-start.c $(bench_common)
+%C%_bench_start_LDADD = $(bench_libs)
+# Who builds the benchmark alone wants these, too.
+EXTRA_%C%_bench_start_DEPENDENCIES = $(start_programs)
+start_programs = %D%/start-bare$(EXEEXT) %D%/start-weir$(EXEEXT)
+pkglibexec_PROGRAMS += %D%/start-bare %D%/start-weir
+%C%_start_bare_SOURCES = %D%/start.c
+%C%_start_weir_SOURCES = %D%/start.c
+%C%_start_weir_CPPFLAGS = $(AM_CPPFLAGS) -DSTART_WEIR
+%C%_start_weir_LDADD = $(LIBEXEC_RUNPATH) libweir.la
+if HAVE_LIBEV
+pkglibexec_PROGRAMS += %D%/start-libev
+start_programs += %D%/start-libev$(EXEEXT)
+%C%_start_libev_SOURCES = %D%/start.c
+%C%_start_libev_CPPFLAGS = $(AM_CPPFLAGS) -DSTART_LIBEV
+%C%_start_libev_LDADD = $(LIBEV_LIBS)
+endif
+if HAVE_LIBUV
+pkglibexec_PROGRAMS += %D%/start-libuv
+start_programs += %D%/start-libuv$(EXEEXT)
+%C%_start_libuv_SOURCES = %D%/start.c
+%C%_start_libuv_CPPFLAGS = $(AM_CPPFLAGS) -DSTART_LIBUV
+%C%_start_libuv_LDADD = $(LIBUV_LIBS)
+endif
 %C%_bench_sync_SOURCES = %D%/bench-sync.c $(bench_common)
 %C%_bench_sync_LDADD = $(bench_libs)
 %C%_bench_timer_SOURCES = %D%/bench-timer.c $(bench_common)

@@ -196,6 +196,15 @@ const struct program programs[] = {
 		.ours = "weir uring|weir",
 		.cases = "idle but for 10 Hz|idle",
 	}, {
+		.name = "start",
+		.measures = "start of a program; memory of a core",
+		.beside = "libev, libuv, a bare program",
+		.takes = "",
+		.question = "What does a program pay before it does anything?",
+		.ours = "weir|weir uring|weir ev",
+		.bare = "bare",
+		.cases = "start|start, loop",
+	}, {
 		.name = "cp",
 		.measures = "weir-cp, cached and O_DIRECT, and compressing",
 		.beside = "cp, dd, qemu-img, zstd, gzip",
