@@ -217,7 +217,7 @@ static bool verbs_can_atomic(const struct weir_dma *dma,
 	return false;
 }
 
-static int no_counters(struct verbs_queue *q, int err)
+static int no_words(struct verbs_queue *q, int err)
 {
 	free(q->words);
 	q->words = NULL;
@@ -241,7 +241,7 @@ static int verbs_words_get(struct verbs_queue *q)
 			ibv_reg_mr(q->conn->device_ref->device->pd, q->words,
 				   q->size * sizeof(q->words[0]),
 				   IBV_ACCESS_LOCAL_WRITE);
-	return q->words_mr ? 0 : no_counters(q, conn_error());
+	return q->words_mr ? 0 : no_words(q, conn_error());
 }
 
 static void verbs_words_free(struct verbs_queue *q)

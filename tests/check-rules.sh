@@ -52,7 +52,11 @@ over_verbs()
 {
 	echo "$dir"/tests/rdma/verbs-rules-*.c
 	grep -oE 'test-[a-z-]+-(rdma|cards)( |$)' "$dir/tests/rdma/local.mk" |
-		sort -u | sed -E "s|^(.*)-[a-z]+ ?\$|$dir/tests/rdma/\1.c|"
+		sort -u | sed -E "s|^(.*)-[a-z]+ ?\$|$dir/tests/rdma/\1.c|" |
+		while read -r file; do
+			# What runs over real verbs alone has no such file.
+			[ ! -e "$file" ] || echo "$file"
+		done
 }
 
 # shellcheck disable=SC2046 # They are words.
