@@ -7,10 +7,13 @@
  */
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,14 +46,59 @@ void io_use(const struct io_step *s)
 	use_pieces(s->iov, s->n);
 }
 
-/* As the caller has set for @op. */
-static long rw_how(const struct weir_op *op, long call, const struct io_step *s)
+/* As the caller has set for @op, to @fd. */
+static long rw_how_to(const struct weir_op *op, int fd, long call,
+		      const struct io_step *s)
 {
 	struct iovec one = { s->addr, s->len };
 	bool stream = s->off == WEIR_OFF_STREAM;
 
-	return syscall(call, op->u.io.fd, s->n ? s->iov : &one, s->n ? s->n : 1,
-		       s->off, stream ? -1L : 0L, io_rw_flags(op));
+	return syscall(call, fd, s->n ? s->iov : &one, s->n ? s->n : 1, s->off,
+		       stream ? -1L : 0L, io_rw_flags(op));
+}
+
+static long rw_how(const struct weir_op *op, long call, const struct io_step *s)
+{
+	return rw_how_to(op, op->u.io.fd, call, s);
+}
+
+/*
+ * Whether the file's system forgets RWF_APPEND of a system call, as overlayfs did up
+ * to some Linux after 6.1: the bytes would replace those at the offset.  (The ring's
+ * requests keep it.)
+ */
+static bool forgets_append(int fd, int flags)
+{
+	struct statfs fs;
+
+	if (flags & O_APPEND)
+		return false;
+	return fault_choice("overlayfs") ||
+	       (!fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC);
+}
+
+/* There, at the end by a descriptor of its own, which has O_APPEND. */
+static long append_step(const struct weir_op *op, const struct io_step *s)
+{
+	int fd = op->u.io.fd, flags = fcntl(fd, F_GETFL), again, err;
+	char path[32];
+	long res;
+
+	if (flags < 0 || !forgets_append(fd, flags))
+		return rw_how(op, SYS_pwritev2, s);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = fault("open") ? -1 :
+		open(path, (flags & (O_ACCMODE | O_DIRECT | O_SYNC)) |
+			   O_APPEND | O_CLOEXEC);
+	if (again < 0) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	res = rw_how_to(op, again, SYS_pwritev2, s);
+	err = errno;
+	close(again);
+	errno = err;
+	return res;
 }
 
 /* On 64-bit systems the offset is one argument; the kernel ignores the rest. */
@@ -74,6 +122,8 @@ static long write_step(const struct weir_op *op, const struct io_step *s)
 	bool stream = s->off == WEIR_OFF_STREAM;
 	int fd = op->u.io.fd;
 
+	if (unlikely(io_rw_flags(op) & WEIR_RW_APPEND))
+		return append_step(op, s);
 	if (unlikely(io_rw_flags(op)))
 		return rw_how(op, SYS_pwritev2, s);
 	if (s->n)

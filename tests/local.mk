@@ -87,10 +87,12 @@ test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(model_tests) \
 without_threads =
 # What runs in a guest that has RDMA and a drive, by make check-rdma: programs that
 # link all objects without the mock, other tests, and what they start.  They find
-# two devices (vm/guest.sh).  Its kernel is an old one, whose facts are checked, too.
+# two devices (vm/guest.sh).  Its kernel is an old one, 6.1, whose answers are others.
 rdma_programs =
 rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
-	%D%/reactor/test-uring-entry %D%/reactor/test-uring-facts
+	%D%/reactor/test-ev %D%/reactor/test-op %D%/reactor/test-rw \
+	%D%/reactor/test-uring-entry %D%/reactor/test-uring-facts \
+	%D%/reactor/test-watch
 rdma_helpers =
 test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-docs.sh \
 	%D%/check-errnos.sh %D%/check-examples.sh %D%/check-guides.sh \

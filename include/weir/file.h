@@ -66,7 +66,9 @@ struct statx;
  * and -EAGAIN is its result if it would have to wait for a device, a lock or a
  * peer, or if the file has only transfers that may.  With WEIR_RW_ATOMIC it is a
  * single one, too.  With WEIR_RW_APPEND the offset does not matter, unless it is
- * WEIR_OFF_STREAM: then the descriptor's position is the end afterwards.
+ * WEIR_OFF_STREAM: then the descriptor's position is the end afterwards.  On
+ * overlayfs, which forgets the flag on older kernels, a worker opens the file again
+ * to append, and the write completes with -EOPNOTSUPP where it cannot.
  * WEIR_RW_HIPRI is a hint; on uring, where a whole ring polls or none does, a
  * worker makes such a call on a file.
  *

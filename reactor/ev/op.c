@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -127,22 +128,29 @@ static bool reads(const struct weir_op *op)
 	return op->kind == IO_READ || op->kind == IO_READV;
 }
 
-/* A file without RWF_NOWAIT: by its own flag, or only when it is ready. */
-static int64_t stream_step_old(struct weir_op *op, const struct iovec *iov,
-			       int n, uint64_t off)
+/*
+ * Opens the pipe @fd again, so that it does not wait; what others have of it stays
+ * as it is.  Only a pipe: opening a device again can have effects.  Returns -1 if
+ * it is none, or cannot be opened again.
+ */
+static int open_pipe_again(int fd, int flags)
 {
-	int fd = op->u.io.fd;
-	int flags = fcntl(fd, F_GETFL);
+	char path[32];
+	struct stat st;
+
+	if (fstat(fd, &st) || !S_ISFIFO(st.st_mode))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return fault("open") ? -1 :
+	       open(path, (flags & (O_ACCMODE | O_DIRECT)) | O_NONBLOCK |
+			  O_CLOEXEC);
+}
+
+static int64_t stream_call(const struct weir_op *op, int fd,
+			   const struct iovec *iov, int n, uint64_t off)
+{
 	long res;
 
-	if (flags < 0)
-		return -errno;
-	if (!(flags & O_NONBLOCK)) {
-		if (!reads(op))
-			return EV_RES_WORKER;
-		if (ev_poll(fd, WEIR_READABLE) == -EAGAIN)
-			return -EAGAIN;
-	}
 	if (reads(op) && off == WEIR_OFF_STREAM)
 		res = syscall(SYS_readv, fd, iov, n);
 	else if (reads(op))
@@ -152,6 +160,33 @@ static int64_t stream_step_old(struct weir_op *op, const struct iovec *iov,
 	else
 		res = syscall(SYS_pwritev, fd, iov, n, off, 0L);
 	return res < 0 ? -errno : res;
+}
+
+/*
+ * A file without RWF_NOWAIT, which pipes have since Linux 6.4: when it is ready, and
+ * by its own flag or, for a pipe, by that of another description.  Of the others, a
+ * read is done here, and a write, which may be longer than what there is space for,
+ * by a worker.
+ */
+static int64_t stream_step_old(struct weir_op *op, const struct iovec *iov,
+			       int n, uint64_t off)
+{
+	int fd = op->u.io.fd, flags = fcntl(fd, F_GETFL), again;
+	int64_t res;
+
+	if (flags < 0)
+		return -errno;
+	if (flags & O_NONBLOCK)
+		return stream_call(op, fd, iov, n, off);
+	if (ev_poll(fd, reads(op) ? WEIR_READABLE : WEIR_WRITABLE) == -EAGAIN)
+		return -EAGAIN;
+	again = open_pipe_again(fd, flags);
+	if (again < 0)
+		return reads(op) ? stream_call(op, fd, iov, n, off) :
+				   EV_RES_WORKER;
+	res = stream_call(op, again, iov, n, off);
+	close(again);
+	return res;
 }
 
 static int64_t socket_step(struct weir_op *op, const struct iovec *iov, int n)

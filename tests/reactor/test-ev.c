@@ -86,6 +86,37 @@ static int old_kernel_moves_through_pipes(struct weir_reactor *r)
 	return 0;
 }
 
+/* Of a pipe that blocks, and whose description others have, too. */
+static int old_kernel_ends_writes_to_full_pipes(struct weir_reactor *r)
+{
+	static char large[200000], part[5000];
+	int p[2], threads = count_threads(), n;
+	struct weir_op_detail d;
+	struct rec rec;
+
+	pipe_pair(p);
+	rec_init(&rec);
+	CHECK(!weir_write(r, &rec.op, p[1], large, sizeof(large),
+			  WEIR_OFF_STREAM));
+	for (n = 0; n < 3; n++)
+		CHECK(weir_reactor_turn(r, 0) >= 0);
+	CHECK(read(p[0], part, sizeof(part)) == sizeof(part));
+	CHECK(weir_reactor_turn(r, 0) >= 0);
+	CHECK(!rec.calls && !(fcntl(p[1], F_GETFL) & O_NONBLOCK));
+	CHECK(count_threads() == threads);
+	CHECK(!weir_op_cancel(&rec.op));
+	CHECK(ends(r, &rec) == -ECANCELED);
+	weir_op_get_detail(&rec.op, &d);
+	close(p[1]);
+	for (uint64_t left = d.bytes - sizeof(part); left; left -= (uint64_t)n) {
+		n = (int)read(p[0], part, sizeof(part));
+		CHECK(n > 0 && (uint64_t)n <= left);
+	}
+	CHECK(!read(p[0], part, sizeof(part))); /* No other end is left. */
+	close(p[0]);
+	return 0;
+}
+
 static int old_kernel_moves_at_offsets(struct weir_reactor *r)
 {
 	struct rec rec;
@@ -114,6 +145,8 @@ static void *old_kernel(void *arg)
 		*line = 77;
 	} else {
 		*line = old_kernel_moves_through_pipes(r);
+		if (!*line)
+			*line = old_kernel_ends_writes_to_full_pipes(r);
 		if (!*line)
 			*line = old_kernel_moves_at_offsets(r);
 	}
@@ -411,10 +444,48 @@ static void splice_without_memory_to_wait_ends_with_enomem(void **state)
 	unmake(r);
 }
 
+static bool append_is_forgotten, no_open;
+
+static int overlayfs(const char *name)
+{
+	return (append_is_forgotten && !strcmp(name, "overlayfs")) ||
+	       (no_open && !strcmp(name, "open"));
+}
+
+/* The system of a guest's kernel 6.1 is one that forgets; here it is asked for. */
+static void append_is_at_the_end_where_the_file_system_forgets_it(void **state)
+{
+	struct weir_reactor *r = make();
+	int fd = test_file(state, "file", 10, 1), fds = count_fds();
+	struct rec rec;
+
+	append_is_forgotten = true;
+	fault_ask(overlayfs);
+	rec_init(&rec);
+	assert_int_equal(weir_op_set_rw(&rec.op, WEIR_RW_APPEND, 0), 0);
+	STARTS(weir_writev(r, &rec.op, fd, text_iov, 2, 0));
+	assert_int_equal(finish(r, &rec), 7);
+	assert_int_equal(pread(fd, got, sizeof(got), 10), 7);
+	assert_memory_equal(got, "abcdefg", 7);
+
+	/* And at once, or not at all. */
+	no_open = true;
+	rec_init(&rec);
+	assert_int_equal(weir_op_set_rw(&rec.op, WEIR_RW_APPEND, 0), 0);
+	STARTS(weir_write(r, &rec.op, fd, "x", 1, 0));
+	assert_int_equal(finish(r, &rec), -EOPNOTSUPP);
+	fault_ask(NULL);
+	assert_int_equal(pread(fd, got, sizeof(got), 0), 17);
+	assert_int_equal(count_fds(), fds);
+	close(fd);
+	unmake(r);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(old_kernel_moves_bytes_without_waiting),
+		CASE(append_is_at_the_end_where_the_file_system_forgets_it),
 		CASE(timer_descriptor_is_read_when_it_expires),
 		CASE(socket_can_be_read_as_a_file),
 		CASE(operation_on_a_closed_descriptor_ends_with_ebadf),

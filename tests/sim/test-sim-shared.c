@@ -49,11 +49,6 @@ static void end(struct sides *s)
 	assert_int_equal(weir_sim_destroy(s->sim), 0);
 }
 
-static int count_threads(void)
-{
-	return count_entries("/proc/self/task");
-}
-
 static void signal_it(void *arg)
 {
 	assert_int_equal(weir_sync_add(arg, 1, NULL), 0);

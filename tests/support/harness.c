@@ -150,6 +150,11 @@ int count_fds(void)
 	return count_entries("/proc/self/fd");
 }
 
+int count_threads(void)
+{
+	return count_entries("/proc/self/task");
+}
+
 unsigned int fds_of(pid_t pid, const char *kind)
 {
 	char path[64], target[64];

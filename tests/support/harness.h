@@ -169,9 +169,10 @@ void set_nonblock(int fd);
 size_t stuff(int fd);
 
 /* The entries of a directory, without hidden ones; the descriptors of this
- * process. */
+ * process; and its threads, those that the kernel made for it included. */
 int count_entries(const char *dir);
 int count_fds(void);
+int count_threads(void);
 
 /* The descriptors of process @pid whose link begins with @kind, such as
  * "socket:"; "": all.  A descriptor that is closed meanwhile does not count. */
