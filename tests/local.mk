@@ -151,7 +151,8 @@ EXTRA_DIST += $(test_scripts) \
 	%D%/programs/test-weir-rdma.sh %D%/programs/test-weir-rping.sh \
 	%D%/programs/weir-cp-fixture.sh %D%/rdma/local.mk \
 	%D%/private.txt \
-	%D%/seeds/chains-full-reactor.seed %D%/skips.txt %D%/snippets.awk \
+	%D%/seeds/chains-full-reactor.seed \
+	%D%/seeds/net-cancel-after-deadline.seed %D%/skips.txt %D%/snippets.awk \
 	%D%/support/check.sh %D%/support/fixture.sh %D%/support/snippets.h \
 	%D%/valgrind.supp %D%/vm/README.md %D%/vm/check.sh %D%/vm/drive.sh \
 	%D%/vm/frame.h %D%/vm/guest.sh %D%/vm/init.c %D%/vm/prepare \

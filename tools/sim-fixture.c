@@ -257,6 +257,10 @@ static void cancel_is_due(struct task *task,
 
 	if (task->cancel.is_set)
 		return;
+	/* The deadline has asked already, and may have been refused: then this
+	 * cancel asks for nothing more, and that one is repeated. */
+	if (task->deadline.ns <= now && is_refused(&task->deadline, r))
+		return;
 	due_set(run, &task->cancel, r, 0);
 	if (task->cancel.refused == before->refused)
 		return;
