@@ -13,6 +13,7 @@ bench_programs = \
 	%D%/bench-call \
 	%D%/bench-copy \
 	%D%/bench-cp \
+	%D%/bench-cuda \
 	%D%/bench-direct \
 	%D%/bench-echo \
 	%D%/bench-hook \
@@ -59,6 +60,11 @@ endif
 %C%_bench_copy_LDADD = $(bench_libs) $(ISAL_LIBS) $(DPDK_LIBS)
 %C%_bench_cp_SOURCES = %D%/bench-cp.c $(bench_common)
 %C%_bench_cp_LDADD = $(bench_libs)
+# The driver is opened, not linked.
+%C%_bench_cuda_SOURCES = %D%/bench-cuda.c cuda/driver.c cuda/driver.h \
+	$(bench_common)
+%C%_bench_cuda_CFLAGS = $(AM_CFLAGS)
+%C%_bench_cuda_LDADD = libweir-cuda.la $(bench_libs) -ldl
 %C%_bench_direct_SOURCES = %D%/bench-direct.c %D%/tasks.c \
 	%D%/tasks.h tests/support/loopdev.h $(bench_common)
 %C%_bench_direct_LDADD = $(bench_libs)

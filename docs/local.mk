@@ -18,7 +18,8 @@ dist_man_MANS += \
 # A page for each documented function, made from the comment above it.
 man3dir = $(mandir)/man3
 man3_headers = $(weirinclude_HEADERS) $(weirhostinclude_HEADERS) \
-	$(weiraccelinclude_HEADERS) $(weirsiminclude_HEADERS) $(rdma_headers)
+	$(weiraccelinclude_HEADERS) $(weircudainclude_HEADERS) \
+	$(weirsiminclude_HEADERS) $(rdma_headers)
 man3_stamp = %D%/man/man3.stamp
 
 man3_awk = build-aux/recreates.awk build-aux/man3.awk
@@ -76,6 +77,7 @@ EXTRA_DIST += \
 	%D%/architecture.svg \
 	%D%/bench-rdma.txt \
 	%D%/check-long.txt \
+	%D%/cuda.md \
 	%D%/internals/callbacks.md \
 	%D%/internals/dma.md \
 	%D%/internals/mem.md \

@@ -26,6 +26,7 @@ noinst_PROGRAMS += \
 	%D%/37-device-memory \
 	%D%/38-segments \
 	%D%/39-revoke \
+	%D%/40-safetensors \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -57,6 +58,7 @@ noinst_PROGRAMS += \
 %C%_37_device_memory_LDADD = libweir.la
 %C%_38_segments_LDADD = libweir.la
 %C%_39_revoke_LDADD = libweir.la
+%C%_40_safetensors_LDADD = libweir-cuda.la libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.

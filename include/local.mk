@@ -54,6 +54,9 @@ weiraccelinclude_HEADERS += \
 	%D%/weir/accel/kinds.h \
 	%D%/weir/accel/xts.h
 
+weircudainclude_HEADERS += \
+	%D%/weir/cuda/device.h
+
 weirsiminclude_HEADERS += \
 	%D%/weir/sim/aim.h \
 	%D%/weir/sim/file.h \

@@ -190,6 +190,8 @@ if [ -e "$libdir/libweir.so" ]; then
 		'libc|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
 	try 'libweir-accel needs the core and what its kinds need' needs_only \
 		libweir-accel 'libc|libweir|libz|libzstd|libcrypto|libisal|ld-linux.*|libpthread|libasan|libubsan|libtsan'
+	try 'libweir-cuda needs the core and libc alone' needs_only libweir-cuda \
+		'libc|libdl|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
 	try 'a program with a world is compiled with weir-sim.pc alone' \
 		compile_world $SAN_CFLAGS $(pc_of weir-sim --cflags --libs)
 	try 'it runs' env LD_LIBRARY_PATH="$libdir" "$dir/world"

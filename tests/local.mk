@@ -81,8 +81,9 @@ internal_tests =
 mock_tests =
 model_tests =
 accel_tests =
+cuda_tests =
 test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(model_tests) \
-	$(accel_tests)
+	$(accel_tests) $(cuda_tests)
 # Of these, the ones that TSan leaves out: they have one thread.
 without_threads =
 # What runs in a guest that has RDMA and a drive, by make check-rdma: programs that
@@ -108,6 +109,7 @@ include %D%/reactor/local.mk
 include %D%/mem/local.mk
 include %D%/dma/local.mk
 include %D%/accel/local.mk
+include %D%/cuda/local.mk
 include %D%/sim/local.mk
 include %D%/programs/local.mk
 if HAVE_VERBS
@@ -126,6 +128,10 @@ $(public_tests): libweir.la $(weir_sim) $(weir_rdma)
 $(accel_tests): LDADD = %D%/libharness.la libweir-accel.la $(weir_sim) $(weir_rdma) \
 	libweir.la $(CMOCKA_LIBS)
 $(accel_tests): libweir-accel.la libweir.la $(weir_sim) $(weir_rdma)
+# Those of libweir-cuda, likewise.
+$(cuda_tests): LDADD = %D%/libharness.la libweir-cuda.la $(weir_sim) $(weir_rdma) \
+	libweir.la $(CMOCKA_LIBS) -ldl
+$(cuda_tests): $(cuda_mock) libweir-cuda.la libweir.la $(weir_sim) $(weir_rdma)
 if HAVE_VERBS
 $(mock_tests): AM_LDFLAGS += $(test_mock)
 $(mock_tests): %D%/libmock.a
@@ -139,7 +145,8 @@ check_PROGRAMS += $(rdma_helpers) %D%/support/without-call \
 	%D%/support/without-uring
 TESTS += $(test_scripts)
 EXTRA_DIST += $(test_scripts) \
-	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-rdma.abi \
+	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-cuda.abi \
+	%D%/abi/libweir-rdma.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \

@@ -205,6 +205,17 @@ const struct program programs[] = {
 		.bare = "bare",
 		.cases = "start|start, loop",
 	}, {
+		.name = "cuda",
+		.measures = "copies to and from a GPU",
+		.beside = "cuMemcpyAsync(), read and copy by hand",
+		.takes = "",
+		.question = "How fast do jobs copy to and from a GPU?",
+		.ours = "weir job|weir|weir, no spin",
+		.bare = "cuMemcpyAsync|by hand",
+		.cases = "pinned, to, 1 MiB x 4|pinned, from, 1 MiB x 4|"
+			 "pinned, to, 4 KiB x 32|pinned, from, 4 KiB x 32|"
+			 "file, rate",
+	}, {
 		.name = "cp",
 		.measures = "weir-cp, cached and O_DIRECT, and compressing",
 		.beside = "cp, dd, qemu-img, zstd, gzip",

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/cuda/device.h>
 #include <weir/domain.h>
 #include <weir/export.h>
 #include <weir/job.h>
@@ -88,6 +89,8 @@ const char *device_kind(const struct device *d)
 		return "soft-dm";
 	case WEIR_DEVICE_RDMA:
 		return "rdma";
+	case WEIR_DEVICE_CUDA:
+		return "cuda";
 	default:
 		return d->caps.kind >= WEIR_DEVICE_USER ? "user" : "unknown";
 	}
@@ -153,6 +156,7 @@ static void find_devices(struct info *info)
 	struct device *d;
 	size_t i, n;
 
+	weir_cuda_init();
 	if (weir_device_list(&list, &n)) {
 		info->no_memory = true;
 		return;

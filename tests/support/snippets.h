@@ -23,6 +23,7 @@
 #include <weir/chain.h>
 #include <weir/conn.h>
 #include <weir/crc32c.h>
+#include <weir/cuda/device.h>
 #include <weir/device.h>
 #include <weir/dm.h>
 #include <weir/dma.h>
@@ -192,6 +193,11 @@ static struct weir_conn *c;
 static struct weir_listener *l;
 static const struct sockaddr *to;
 static socklen_t to_len;
+#elif defined(SNIPPETS_OF_cuda_device)
+static struct weir_device *dev;
+static struct weir_job job;
+static uint64_t addr;
+static char here[100];
 #elif defined(SNIPPETS_OF_domain_user)
 static struct weir_domain *store;
 static struct weir_domain_opts opts;

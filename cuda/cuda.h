@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef CUDA_CUDA_H
+#define CUDA_CUDA_H
+
+/* Between the device and the engine. */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <weir/cuda/device.h>
+#include <weir/engine.h>
+#include <weir/provider.h>
+
+#include "cuda/driver.h"
+
+#define CUDA_DEVICES_MAX 16
+
+struct engine;
+
+struct cuda_device {
+	const struct cuda_driver *driver;
+	struct weir_device *dev;
+	struct weir_domain *domain;
+	CUcontext ctx;
+	CUdevice number;
+	atomic_int lost;	/* The driver's error that has ended it; 0: none. */
+	_Atomic(struct engine *) kept;	/* Engines that end with the context. */
+};
+
+/* Memory that the driver knows; .len is 0 if it does not. */
+struct cuda_range {
+	uint64_t start;
+	uint64_t len;
+	bool is_host;
+	int device;
+};
+
+/* Counts what was freed: a range that was looked up before may be gone. */
+extern _Atomic uint64_t cuda_frees;
+
+extern const struct weir_engine_ops cuda_engine_ops;
+int cuda_engine_open(void *arg, struct weir_reactor *r, void **engine);
+void cuda_engine_close(void *engine);
+void cuda_engines_free(struct engine *first);
+
+/* The device of this library that has @domain as its own; NULL: none. */
+struct cuda_device *cuda_device_of(const struct weir_domain *domain);
+
+/* Makes the context of @device current, until cuda_leave(). */
+CUresult cuda_enter(const struct cuda_device *device);
+void cuda_leave(const struct cuda_device *device);
+
+/* Whether weir_cuda_alloc() has returned @addr, and it was not freed. */
+bool cuda_has_allocated(uint64_t addr);
+
+/* Looks @addr up.  The device's context is current. */
+struct cuda_range cuda_look_up(const struct cuda_device *device, uint64_t addr);
+
+/* After @err the context of @device is of no use any more. */
+bool cuda_is_fatal(CUresult err);
+void cuda_lose(struct cuda_device *device, CUresult err);
+
+/* Keeps @engine, whose @next is linked to others, until @device is closed. */
+void cuda_keep(struct cuda_device *device, struct engine *engine,
+	       struct engine **next);
+
+#endif /* CUDA_CUDA_H */

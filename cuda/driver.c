@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cuda/driver.h"
+
+static struct cuda_driver driver;
+static char reason[256];		/* "": it works. */
+static atomic_bool in_child;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void forked(void)
+{
+	atomic_store(&in_child, true);
+}
+
+static int find(void *library)
+{
+#define X(name, symbol, parameters)                                  \
+	*(void **)&driver.name = dlsym(library, #symbol);             \
+	if (!driver.name) {                                          \
+		snprintf(reason, sizeof(reason),                     \
+			 "the driver has no %s: install a newer one", \
+			 #symbol);                                   \
+		return -1;                                           \
+	}
+	CUDA_FUNCTIONS(X)
+#undef X
+#define X(name, symbol, parameters) \
+	*(void **)&driver.name = dlsym(library, #symbol);
+	CUDA_OPTIONAL(X)
+#undef X
+	return 0;
+}
+
+static const char *remedy(CUresult err)
+{
+	switch (err) {
+	case CUDA_ERROR_NO_DEVICE:
+		return "no device is visible: see nvidia-smi, and "
+		       "CUDA_VISIBLE_DEVICES";
+	case CUDA_ERROR_NOT_PERMITTED:
+	case CUDA_ERROR_NOT_SUPPORTED:
+		return "allow this process the device files /dev/nvidia*";
+	default:
+		return "see nvidia-smi, and the kernel's log";
+	}
+}
+
+static void load(void)
+{
+	const char *name = getenv("WEIR_CUDA_LIBRARY");
+	void *library;
+	CUresult err;
+
+	if (!name || !*name)
+		name = "libcuda.so.1";
+	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		snprintf(reason, sizeof(reason),
+			 "%.150s cannot be loaded: install NVIDIA's driver",
+			 name);
+		return;
+	}
+	if (find(library)) {
+		dlclose(library);
+		return;
+	}
+	pthread_atfork(NULL, NULL, forked);
+	err = driver.init(0);
+	if (err)
+		snprintf(reason, sizeof(reason), "cuInit: %s: %s",
+			 cuda_error(err), remedy(err));
+}
+
+const struct cuda_driver *cuda_driver(const char **why)
+{
+	static const char child[] =
+		"CUDA does not work in a child of fork(): call exec there";
+
+	pthread_once(&once, load);
+	if (!*reason && !atomic_load(&in_child))
+		return &driver;
+	*why = *reason ? reason : child;
+	return NULL;
+}
+
+const char *cuda_error(CUresult err)
+{
+	const char *name = NULL;
+
+	if (!driver.error_name || driver.error_name(err, &name) || !name)
+		return "an unknown error";
+	return name;
+}
+
+int cuda_errno(CUresult err)
+{
+	switch (err) {
+	case CUDA_SUCCESS:
+		return 0;
+	case CUDA_ERROR_INVALID_VALUE:
+	case CUDA_ERROR_INVALID_HANDLE:
+		return -EINVAL;
+	case CUDA_ERROR_OUT_OF_MEMORY:
+		return -ENOMEM;
+	case CUDA_ERROR_NO_DEVICE:
+	case CUDA_ERROR_INVALID_DEVICE:
+	case CUDA_ERROR_NOT_INITIALIZED:
+	case CUDA_ERROR_DEINITIALIZED:
+	case CUDA_ERROR_INVALID_CONTEXT:
+		return -ENODEV;
+	case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
+		return -EEXIST;
+	case CUDA_ERROR_NOT_PERMITTED:
+		return -EPERM;
+	case CUDA_ERROR_NOT_SUPPORTED:
+		return -EOPNOTSUPP;
+	default:
+		return -EIO;
+	}
+}

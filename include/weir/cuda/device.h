@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef WEIR_CUDA_DEVICE_H
+#define WEIR_CUDA_DEVICE_H
+
+/*
+ * The memory of NVIDIA's GPUs as a domain, and their copy engines as an engine.
+ *
+ * A program that is linked with libweir-cuda has the devices "cuda0", "cuda1", ...
+ * beside the others in weir_device_list(), and in each DMA context an engine
+ * "cuda" for jobs with a side on a GPU:
+ *
+ *	weir_device_open_name(&dev, "cuda0");
+ *	weir_cuda_alloc(dev, &addr, len);
+ *	weir_job_copy(&job, weir_operand_at(weir_cuda_domain(dev), addr, len),
+ *		      weir_operand_mem(here, len));
+ *	weir_job_start(dma, &job);
+ *
+ * The driver's library, libcuda.so.1, is opened when devices are first listed.
+ * Where there is none, the list has an entry "cuda" that says why, and what would
+ * change that.  Neither the toolkit nor its headers are needed.
+ *
+ * Addresses are the driver's, as CUdeviceptr has them; memory that the program has
+ * allocated by cuMemAlloc(), cudaMalloc() or another library can be used as well.
+ * Everything happens in the device's primary context, the one that CUDA's runtime
+ * uses.  The context that is current on a thread is the same after a call as before.
+ *
+ * Copies, pulls, pushes and fills are the GPU's.  Other kinds of jobs, and files and
+ * peers as the other side, go through staging in memory of this process.
+ *
+ * Memory of this process is reached directly if it is page-locked: bufs of an mmap
+ * with the device (weir_mmap_add_device(), weir_pool_mmap()), or memory of
+ * cuMemHostAlloc() and cuMemHostRegister().  Other memory goes through page-locked
+ * staging of the engine, 4 MiB for each device and context, in which both halves of
+ * a copy overlap.
+ *
+ * A copy that the GPU has begun cannot be taken back.  Jobs of which nothing was
+ * begun end at once when they are cancelled, or at their deadline; of the others no
+ * further part is begun, and they end when the GPU has finished what it has, at
+ * most 32 MiB in each direction.
+ *
+ * An error that makes the context unusable (an illegal address in a kernel, a
+ * memory error) ends all jobs of that device with -EIO; the driver's code is .code
+ * of weir_op_get_detail().  CUDA does not work in that process any more, and opening
+ * the device again is -EIO: end the process, and start another one.
+ *
+ * CUDA does not work in a child of fork(), which has no devices.
+ *
+ * The calls are in libweir-cuda.
+ */
+
+#include <weir/device.h>
+#include <weir/domain.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The kind of the domain of a GPU's memory. */
+#define WEIR_DOMAIN_CUDA (WEIR_DOMAIN_USER + 0x6375)
+
+/* The kind of its device. */
+#define WEIR_DEVICE_CUDA (WEIR_DEVICE_USER + 0x6375)
+
+/*
+ * Register the provider.  Happens when the library is loaded; only a program that
+ * is linked with the static library needs to call it, once or more.
+ *
+ * Any thread.
+ */
+WEIR_API void weir_cuda_init(void);
+
+/*
+ * Get the domain of the memory of @dev.
+ *
+ * It is valid until @dev is closed.  Memory of all GPUs has one address space, so a
+ * job may have sides on two GPUs.
+ *
+ * Returns it, or NULL if @dev is not a device of this library.
+ *
+ * Any thread.  Never blocks.
+ *
+ * Re-creates doca_gpu_mem_alloc() and the memory domains of SPDK's users.
+ */
+WEIR_API struct weir_domain *weir_cuda_domain(const struct weir_device *dev);
+
+/*
+ * Allocate @len bytes of the memory of @dev, aligned to 256.
+ *
+ * Returns 0 with *@addr set, to be freed by weir_cuda_free(), or
+ *   -EINVAL  an argument is NULL or 0, or @dev is not a device of this library
+ *   -ENOMEM  the GPU has not so much left
+ *   -EIO     the device has failed; weir_why() has the driver's error
+ *
+ * Any thread.  May wait for the GPU.
+ *
+ * Re-creates cuMemAlloc().
+ */
+WEIR_API int weir_cuda_alloc(struct weir_device *dev, uint64_t *addr,
+			     size_t len);
+
+/*
+ * Free memory of weir_cuda_alloc().  No job may use it any more.  0 is allowed.
+ *
+ * Returns 0, or
+ *   -EINVAL  @dev is not a device of this library, or @addr was not allocated
+ *   -EIO     the device has failed
+ *
+ * Any thread.  Waits for what the GPU has begun.
+ *
+ * Re-creates cuMemFree().
+ */
+WEIR_API int weir_cuda_free(struct weir_device *dev, uint64_t addr);
+
+/*
+ * What an address is; weir_cuda_pointer().
+ */
+struct weir_cuda_pointer {
+	size_t size;		/* Set by the caller: the size of the struct. */
+	uint64_t start;		/* Of the allocation or registration, */
+	uint64_t len;		/* and its bytes. */
+	int32_t device;		/* The number of the GPU that has it. */
+	int32_t is_host;	/* 1: page-locked memory of this process. */
+};
+
+/*
+ * Ask the driver what @addr is.
+ *
+ * Returns 0, or, with *@ret unchanged:
+ *   -EINVAL  @dev is not a device of this library, or .size is too small
+ *   -EFAULT  the driver does not know the address, as that of memory that is not
+ *            page-locked
+ *   -EIO     the device has failed
+ *
+ * Any thread.  Does not wait for the GPU.
+ *
+ * Re-creates cuPointerGetAttributes().
+ */
+WEIR_API int weir_cuda_pointer(struct weir_device *dev, uint64_t addr,
+			       struct weir_cuda_pointer *ret);
+
+/*
+ * Make a dma-buf of memory of @dev, for devices that take one: see
+ * weir_mmap_set_dmabuf().
+ *
+ * @addr and @len are multiples of the page size of this machine.
+ *
+ * Returns 0 with *@fd set, which the caller closes, or
+ *   -EINVAL      an argument is bad, or the range is not memory of @dev
+ *   -EOPNOTSUPP  the driver or the device has no dma-bufs; weir_why() says which
+ *   -EIO         the device has failed
+ *
+ * Any thread.
+ *
+ * Re-creates cuMemGetHandleForAddressRange() and doca_gpu_dmabuf_fd().
+ */
+WEIR_API int weir_cuda_dmabuf(struct weir_device *dev, uint64_t addr,
+			      size_t len, int *fd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_CUDA_DEVICE_H */

@@ -1,0 +1,15 @@
+# libweir-cuda over a mock of the driver, which a test opens as it would that.
+if HAVE_CMOCKA
+if SHARED
+cuda_mock = tests/mock-cuda.la
+check_LTLIBRARIES += tests/mock-cuda.la
+endif
+endif
+tests_mock_cuda_la_SOURCES = tests/support/mock-cuda.c tests/support/mock-cuda.h
+tests_mock_cuda_la_CFLAGS = $(AM_CFLAGS) -fPIC
+tests_mock_cuda_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+
+test_scripts += %D%/test-safetensors.sh
+cuda_tests += %D%/test-cuda %D%/test-cuda-rules
+%C%_test_cuda_rules_SOURCES = %D%/test-cuda-rules.c cuda/driver.c cuda/driver.h
+%C%_test_cuda_rules_CFLAGS = $(AM_CFLAGS)
