@@ -6,8 +6,7 @@
  * "pinned" is page-locked memory, "pageable" any other.  Both sides keep as many
  * copies in flight as the case says, on one stream for each direction.
  *
- * "file" reads a file with O_DIRECT and copies it to the GPU, by weir_read() and jobs,
- * and by hand: pread() into one of two page-locked buffers while the other one is
+ * "file" reads a file with O_DIRECT and copies it to the GPU, by jobs, and by hand: pread() into one of two page-locked buffers while the other one is
  * copied.  With "no spin" the reactor sleeps at once.
  *
  * "deadline" is how late copies end that have not begun when their deadline comes.
@@ -25,7 +24,7 @@
 
 #include <weir/cuda/device.h>
 #include <weir/dma.h>
-#include <weir/file.h>
+#include <weir/domain.h>
 #include <weir/inventory.h>
 #include <weir/job.h>
 #include <weir/mmap.h>
@@ -50,6 +49,7 @@ static struct weir_inventory *inv, *inv_no_spin;
 static uint64_t gpu;			/* MEMORY bytes. */
 static char *pinned, *pageable;		/* Likewise. */
 static int file;
+static struct weir_domain *file_domain;
 static uint64_t file_len;
 
 static void check(CUresult err, const char *what)
@@ -64,7 +64,7 @@ static void check(CUresult err, const char *what)
 
 struct slot {
 	struct weir_job job;
-	struct weir_op read;
+	struct weir_job read;
 	struct weir_buf *buf;
 	uint64_t at;
 	uint64_t ended_ns;
@@ -217,7 +217,7 @@ static void on_file_copied(struct weir_op *op, int64_t res)
 
 static void on_read(struct weir_op *op, int64_t res)
 {
-	struct slot *s = weir_container_of(op, struct slot, read);
+	struct slot *s = weir_container_of(op, struct slot, read.op);
 
 	if (res != (int64_t)PART)
 		bench_die("a read", res < 0 ? (int)-res : EIO);
@@ -230,8 +230,10 @@ static void read_next(struct slot *s)
 	if (read_at == file_len)
 		return;
 	in_flight++;
-	bench_must(weir_read(reactor, &s->read, file, pinned + s->at, PART,
-			     read_at), "weir_read");
+	weir_buf_reset(s->buf);
+	weir_job_copy(&s->read, weir_operand_buf(s->buf),
+		      weir_operand_at(file_domain, read_at, PART));
+	bench_must(weir_job_start(dma, &s->read), "a read");
 	read_at += PART;
 }
 
@@ -245,7 +247,7 @@ static double file_by_weir(void)
 	begun = bench_wall_ns();
 	for (int i = 0; i < PARTS; i++) {
 		weir_job_init(&slots[i].job, on_file_copied);
-		weir_op_init(&slots[i].read, on_read);
+		weir_job_init(&slots[i].read, on_read);
 		read_next(&slots[i]);
 	}
 	while (in_flight)
@@ -302,6 +304,8 @@ static void make_file(struct bench *b)
 		if (pwrite(file, pinned, PART, (off_t)at) != (ssize_t)PART)
 			bench_die("pwrite", errno);
 	fsync(file);
+	bench_must(weir_domain_file_create(&file_domain, file, NULL),
+		   "weir_domain_file_create");
 }
 
 static void measure_weir_file(struct bench *b, const char *variant)
@@ -473,6 +477,7 @@ int main(int argc, char **argv)
 	static struct bench b;
 
 	bench_init(&b, "cuda", argc, argv);
+	bench_pin(0);
 	b.reference = "cuMemcpyAsync";
 	b.noise_max = 4;
 	if (!make_all())
