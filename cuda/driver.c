@@ -7,13 +7,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cuda/driver.h"
 
 static struct cuda_driver driver;
+static char missing[256];		/* "": it is there. */
 static char reason[256];		/* "": it works. */
 static atomic_bool in_child;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void forked(void)
 {
@@ -25,7 +26,7 @@ static int find(void *library)
 #define X(name, symbol, parameters)                                  \
 	*(void **)&driver.name = dlsym(library, #symbol);             \
 	if (!driver.name) {                                          \
-		snprintf(reason, sizeof(reason),                     \
+		snprintf(missing, sizeof(missing),                     \
 			 "the driver has no %s: install a newer one", \
 			 #symbol);                                   \
 		return -1;                                           \
@@ -57,22 +58,40 @@ static void load(void)
 {
 	const char *name = getenv("WEIR_CUDA_LIBRARY");
 	void *library;
-	CUresult err;
 
 	if (!name || !*name)
 		name = "libcuda.so.1";
 	library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
-		snprintf(reason, sizeof(reason),
+		snprintf(missing, sizeof(missing),
 			 "%.150s cannot be loaded: install NVIDIA's driver",
 			 name);
 		return;
 	}
 	if (find(library)) {
+		memset(&driver, 0, sizeof(driver));
 		dlclose(library);
 		return;
 	}
 	pthread_atfork(NULL, NULL, forked);
+}
+
+bool cuda_driver_is_there(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load);
+	return !*missing && !atomic_load(&in_child);
+}
+
+static void initialize(void)
+{
+	CUresult err;
+
+	if (!cuda_driver_is_there()) {
+		snprintf(reason, sizeof(reason), "%s", missing);
+		return;
+	}
 	err = driver.init(0);
 	if (err)
 		snprintf(reason, sizeof(reason), "cuInit: %s: %s",
@@ -81,10 +100,11 @@ static void load(void)
 
 const struct cuda_driver *cuda_driver(const char **why)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static const char child[] =
 		"CUDA does not work in a child of fork(): call exec there";
 
-	pthread_once(&once, load);
+	pthread_once(&once, initialize);
 	if (!*reason && !atomic_load(&in_child))
 		return &driver;
 	*why = *reason ? reason : child;

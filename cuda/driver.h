@@ -9,6 +9,7 @@
  * CUDA that introduced a function, if that is later than 8.0.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -133,6 +134,9 @@ struct cuda_driver {
  * may take a second.
  */
 const struct cuda_driver *cuda_driver(const char **why);
+
+/* Whether there is a driver; unlike cuda_driver() it does not initialize it. */
+bool cuda_driver_is_there(void);
 
 /* The driver's name of @err. */
 const char *cuda_error(CUresult err);

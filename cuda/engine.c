@@ -263,7 +263,7 @@ static CUresult post_slice(struct stream *s, struct weir_job *job,
 	return d->copy(to, from, slice->len, s->stream);
 }
 
-static bool has_room(const struct stream *s, const struct cuda_job *p)
+static bool has_capacity(const struct stream *s, const struct cuda_job *p)
 {
 	return s->posted - s->ended < SLICES && s->bytes < IN_FLIGHT_MAX &&
 	       s->b_posted - s->b_ended < BATCHES &&
@@ -301,7 +301,7 @@ static CUresult end_batch(struct stream *s)
 	return err;
 }
 
-/* Gives the driver as much of the jobs as @s has room for.  Returns the error that
+/* Gives the driver as much of the jobs as @s has capacity for.  Returns the error that
  * has ended the context. */
 static CUresult post(struct stream *s)
 {
@@ -312,7 +312,7 @@ static CUresult post(struct stream *s)
 	struct slice *slice;
 	struct cuda_job *p;
 
-	while (!err && (job = s->first) && has_room(s, p = part_of(job))) {
+	while (!err && (job = s->first) && has_capacity(s, p = part_of(job))) {
 		slice = &s->slices[s->posted % SLICES];
 		err = post_slice(s, job, slice);
 		if (cuda_is_fatal(err))
@@ -819,6 +819,8 @@ int cuda_engine_open(void *arg, struct weir_reactor *r, void **engine)
 	struct engine *e;
 
 	(void)arg;
+	if (!cuda_driver_is_there())
+		return -ENODEV;
 	e = weir_fault("malloc") ? NULL : calloc(1, sizeof(*e));
 	if (!e)
 		return -ENOMEM;

@@ -21,7 +21,7 @@
 static const struct cuda_driver *cu;
 static bool is_mock;
 
-struct rig {
+struct fixture {
 	CUcontext ctx;
 	CUstream stream;
 	CUevent event;
@@ -29,7 +29,7 @@ struct rig {
 	char *pinned, *plain;
 };
 
-static void begin(struct rig *g)
+static void begin(struct fixture *g)
 {
 	assert_int_equal(cu->ctx_retain(&g->ctx, 0), 0);
 	assert_int_equal(cu->ctx_push(g->ctx), 0);
@@ -45,7 +45,7 @@ static void begin(struct rig *g)
 	fill_pattern(g->plain, LEN, 0, 2);
 }
 
-static void end(struct rig *g)
+static void end(struct fixture *g)
 {
 	CUcontext ctx;
 
@@ -67,7 +67,7 @@ static CUdeviceptr host(const void *p)
 
 static void copies_of_a_stream_are_in_order(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	begin(&g);
@@ -83,7 +83,7 @@ static void copies_of_a_stream_are_in_order(void **state)
 /* Once it has returned, the caller may write to memory that is not page-locked. */
 static void source_that_is_not_locked_may_be_written_after_the_call(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	begin(&g);
@@ -97,7 +97,7 @@ static void source_that_is_not_locked_may_be_written_after_the_call(void **state
 
 static void event_is_ready_after_what_was_before_it(void **state)
 {
-	struct rig g;
+	struct fixture g;
 	CUresult res;
 
 	(void)state;
@@ -134,7 +134,7 @@ static void hear(void *arg)
 static void function_of_the_host_may_not_call_the_driver(void **state)
 {
 	struct heard h = { .n = 0 };
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	begin(&g);
@@ -154,7 +154,7 @@ static void function_is_called_after_the_event_it_waits_for(void **state)
 {
 	struct heard h = { .n = 0 };
 	CUstream other;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	begin(&g);
@@ -195,7 +195,7 @@ static void pointers_are_told_apart(void **state)
 {
 	CUdeviceptr start, gone;
 	unsigned int type;
-	struct rig g;
+	struct fixture g;
 	int ordinal;
 	size_t len;
 
@@ -226,7 +226,7 @@ static void memory_is_registered_once(void **state)
 {
 	CUdeviceptr start;
 	unsigned int type;
-	struct rig g;
+	struct fixture g;
 	int ordinal;
 	size_t len;
 	char *ro;
@@ -276,7 +276,7 @@ static void memory_is_registered_once(void **state)
  * process, where the driver then reads or writes. */
 static void copy_of_nothing_is_one(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	begin(&g);
@@ -289,7 +289,7 @@ static void copy_of_nothing_is_one(void **state)
 static int copy_to_nowhere(void)
 {
 	CUdeviceptr gone;
-	struct rig g;
+	struct fixture g;
 
 	begin(&g);
 	if (cu->mem_alloc(&gone, LEN) || cu->mem_free(gone))
@@ -319,7 +319,7 @@ static void copy_to_freed_memory_touches_this_process(void **state)
 
 static void fills_have_pitch_and_alignment(void **state)
 {
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	begin(&g);
@@ -346,7 +346,7 @@ static void fills_have_pitch_and_alignment(void **state)
 static void free_waits_for_copies(void **state)
 {
 	CUdeviceptr other;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	begin(&g);
@@ -376,7 +376,7 @@ static void child_of_fork_is_not_initialized(void **state)
 {
 	int status;
 	pid_t pid;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	begin(&g);
@@ -395,7 +395,7 @@ static void child_of_fork_is_not_initialized(void **state)
 static void allocation_of_too_much_is_refused(void **state)
 {
 	CUdeviceptr addr;
-	struct rig g;
+	struct fixture g;
 
 	(void)state;
 	begin(&g);
@@ -431,7 +431,7 @@ static int break_context(void)
 			      void **))dlsym(lib, "cuLaunchKernel");
 	struct heard h = { .bytes = "x" };
 	CUresult res, later;
-	struct rig g;
+	struct fixture g;
 
 	begin(&g);
 	res = load(&module, ptx);
@@ -489,7 +489,7 @@ int main(int argc, char **argv)
 	const char *given = getenv("WEIR_CUDA_LIBRARY"), *why = "";
 	char path[PATH_MAX], name[64] = "";
 	int version = 0;
-	struct rig warm;
+	struct fixture warm;
 
 	if (!given && realpath("tests/.libs/mock-cuda.so", path))
 		setenv("WEIR_CUDA_LIBRARY", path, 1);
