@@ -105,6 +105,21 @@ int uring_fd_register(struct weir_reactor *r, int fd)
 	return 1;
 }
 
+/* Requests that the kernel has not taken, and that mean the registered @fd, mean the
+ * descriptor from now on. */
+static void use_plain(struct uring *u, int fd)
+{
+	const struct io_uring_sq *sq = &u->ring.sq;
+	uint32_t i = __atomic_load_n(sq->khead, __ATOMIC_ACQUIRE);
+	struct io_uring_sqe *sqe;
+
+	for (; i != sq->sqe_tail; i++) {
+		sqe = &sq->sqes[(i & sq->ring_mask) << u->sqe_shift];
+		if (sqe->fd == fd)
+			sqe->flags &= (uint8_t)~IOSQE_FIXED_FILE;
+	}
+}
+
 void uring_fd_unregister(struct weir_reactor *r, int fd)
 {
 	struct uring *u = uring_of(r);
@@ -114,9 +129,11 @@ void uring_fd_unregister(struct weir_reactor *r, int fd)
 	if (fd < 0 || (uint32_t)fd >= u->files_top || !u->files[fd])
 		return;
 	/* An entry that was queued but not submitted refers to the file by
-	 * index only. */
-	if (io_uring_sq_ready(&u->ring))
+	 * index only; and the kernel need not take it now. */
+	if (io_uring_sq_ready(&u->ring)) {
 		io_uring_submit(&u->ring);
+		use_plain(u, fd);
+	}
 	u->files[fd] = false;
 	io_uring_register_files_update(&u->ring, (unsigned int)fd, &none, 1);
 	while (u->files_top && !u->files[u->files_top - 1])

@@ -717,6 +717,32 @@ static void request_that_was_not_taken_takes_nothing_from_another_file(
 	free(p);
 }
 
+/* Nor does it lose its file when that is not registered any more. */
+static void request_that_was_not_taken_keeps_its_unregistered_file(void **state)
+{
+	const struct world *w = *state;
+	struct weir_reactor *r;
+	struct rec rec;
+	char in[3];
+	int fd[2];
+
+	harness_model->calm(w->backend);
+	r = start_reactor(state);
+	socket_pair(fd);
+	weir_fd_register(r, fd[0]);
+	some_turns(r, 2);
+	mock_uring.odds.memory = 1;
+	rec_init(&rec);
+	STARTS(weir_recv(r, &rec.op, fd[0], in, 3, 0));
+	weir_fd_unregister(r, fd[0]);
+	mock_uring.odds.memory = 0;
+	some_turns(r, 2);
+	assert_int_equal(write(fd[1], "abc", 3), 3);
+	assert_int_equal(finish(r, &rec), 3);
+	assert_memory_equal(in, "abc", 3);
+	close_pair(fd);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -724,6 +750,7 @@ int main(void)
 		CASE(features_are_those_of_the_version),
 		CASE(kernel_that_is_too_old_is_refused),
 		CASE(kernel_without_memory_for_a_request_is_enomem),
+		CASE(request_that_was_not_taken_keeps_its_unregistered_file),
 		CASE(request_that_was_not_taken_takes_nothing_from_another_file),
 		CASE(sources_work_with_and_without_multishot_requests),
 		CASE(stopped_reactor_takes_nothing_though_cancels_miss),
