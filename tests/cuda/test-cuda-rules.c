@@ -293,8 +293,8 @@ static int copy_to_nowhere(void)
 
 	begin(&g);
 	if (cu->mem_alloc(&gone, LEN) || cu->mem_free(gone))
-		return 1;
-	return cu->copy(gone, host(g.pinned), 100, g.stream) ? 2 : 3;
+		return 8;
+	return cu->copy(gone, host(g.pinned), 100, g.stream) ? 9 : 10;
 }
 
 static int run_self(const char *what)
@@ -313,8 +313,11 @@ static int run_self(const char *what)
 
 static void copy_to_freed_memory_touches_this_process(void **state)
 {
+	int status = run_self("nowhere");
+
 	(void)state;
-	assert_true(WIFSIGNALED(run_self("nowhere")));
+	/* 1: a sanitizer has caught it. */
+	assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 1);
 }
 
 static void fills_have_pitch_and_alignment(void **state)

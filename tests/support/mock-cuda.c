@@ -39,6 +39,7 @@ CUDA_FUNCTIONS(X)
 enum what { COPY, FILL, RECORD, WAIT, CALL };
 
 struct CUevent_st {
+	struct CUevent_st *next;	/* In the list of all. */
 	uint64_t recorded, done;
 };
 
@@ -70,6 +71,7 @@ struct range {
 };
 
 static CUstream streams;
+static CUevent events;
 static struct range ranges[RANGES];
 static char *arena, *seen;		/* Ours, and the program's view. */
 static int active[DEVICES];		/* Retains of the primary contexts. */
@@ -355,6 +357,8 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	pthread_mutex_unlock(&lock);
 	while (is_last && streams)
 		cuStreamDestroy_v2(streams);
+	while (is_last && events)
+		cuEventDestroy_v2(events);
 	if (is_last)
 		memset(ranges, 0, sizeof(ranges));
 	return CUDA_SUCCESS;
@@ -643,7 +647,11 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
 static CUresult make_event(CUevent *ret)
 {
 	*ret = calloc(1, sizeof(**ret));
-	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!*ret)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	(*ret)->next = events;
+	events = *ret;
+	return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
@@ -654,6 +662,14 @@ EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags)
 
 EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
+	CUevent *at = &events;
+
+	pthread_mutex_lock(&lock);
+	while (*at && *at != event)
+		at = &(*at)->next;
+	if (*at)
+		*at = event->next;
+	pthread_mutex_unlock(&lock);
 	free(event);
 	return CUDA_SUCCESS;
 }
