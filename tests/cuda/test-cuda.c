@@ -646,15 +646,17 @@ static int says_why_there_is_none(void)
 	struct weir_device_caps caps = { .size = sizeof(caps) };
 	struct weir_devinfo **list;
 	size_t n;
+	int ret = 2;
 
 	if (weir_device_list(&list, &n))
 		return 1;
 	for (size_t i = 0; i < n; i++)
 		if (!weir_devinfo_caps(list[i], &caps) &&
 		    caps.kind == WEIR_DEVICE_CUDA)
-			return caps.flags & WEIR_DEVICE_USABLE ||
-			       !strstr(caps.why, "fork");
-	return 2;
+			ret = caps.flags & WEIR_DEVICE_USABLE ||
+			      !strstr(caps.why, "fork");
+	weir_device_list_free(list);
+	return ret;
 }
 
 static void child_of_fork_has_no_device(void **state)
