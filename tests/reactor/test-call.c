@@ -502,6 +502,25 @@ static void waiters_are_told_of_no_more_capacity_than_there_is(void **state)
 	assert_int_equal(weir_reactor_destroy(r), 0);
 }
 
+/* Before it has come to where it would wait. */
+static void capacity_wait_that_is_cancelled_on_its_way_ends_so(void **state)
+{
+	struct weir_reactor *to = start_reactor_with(state,
+		(struct weir_reactor_opts){ .mailbox = SMALL });
+	struct weir_reactor *r;
+	struct rec rec;
+
+	assert_int_equal(weir_reactor_create(&r, &(struct weir_reactor_opts){
+				 .size = sizeof(struct weir_reactor_opts),
+				 .sim = harness_sim }), 0);
+	fill(to);
+	rec_init(&rec);
+	STARTS(weir_capacity_wait(r, &rec.op, to));
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(wait_ends(r, &rec, to), -ECANCELED);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+}
+
 /* A waiter is to get some work done, not to wait for each place. */
 static void waiter_is_told_when_half_of_a_mailbox_is_free(void **state)
 {
@@ -689,6 +708,7 @@ int main(void)
 		CASE(capacity_wait_ends_at_once_while_there_is_capacity),
 		CASE(capacity_wait_at_a_full_mailbox_ends_as_asked),
 		CASE(capacity_wait_ends_when_the_reactor_ends),
+		CASE(capacity_wait_that_is_cancelled_on_its_way_ends_so),
 		CASE(stopping_reactor_takes_no_calls_but_answers_all),
 		CASE(reactor_that_stops_alone_refuses_calls_of_the_others),
 		CASE(full_rings_in_a_circle_do_not_block_each_other),
