@@ -630,9 +630,13 @@ function see_also(file, p,    name, n, i, s, max)
 # What the library of a header has behind its name.
 function library_of(header)
 {
-	if (header ~ /^weir\/(rdma\/|conn\.h|message\.h|srq\.h)/)
+	if (header ~ /^weir\/(conn|message|srq)\.h/)
 		return "\\-rdma"
-	return header ~ /^weir\/sim\// ? "\\-sim" : ""
+	if (header !~ /^weir\/(accel|cuda|rdma|sim)\//)
+		return ""
+	sub(/^weir\//, "", header)
+	sub(/\/.*/, "", header)
+	return "\\-" header
 }
 
 # Several paragraphs to roff.

@@ -62,10 +62,14 @@ extern "C" {
 #define WEIR_DEVICE_CUDA (WEIR_DEVICE_USER + 0x6375)
 
 /*
- * Register the provider.  Happens when the library is loaded; only a program that
- * is linked with the static library needs to call it, once or more.
+ * Register GPUs with weir_device_list(), and the engine "cuda" with DMA contexts that
+ * are created from now on.
  *
- * Any thread.
+ * Loading libweir-cuda does that too.  Call this function in a program that makes no
+ * other call of libweir-cuda, so that the linker keeps the library.  A second call
+ * has no effect.
+ *
+ * Any thread.  Never blocks.  Re-creates cuInit(), at the first use of a device.
  */
 WEIR_API void weir_cuda_init(void);
 
