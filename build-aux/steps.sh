@@ -179,6 +179,18 @@ compile_all()
 # check NAME FLAGS...: build and run all tests.
 check() { build "$@" && run_make check; }
 
+# In short form what is slow runs each case over one backend, in turn: over the other
+# one for the next commit.
+in_turn()
+{
+	[ $long = 0 ] || return 0
+	commits=$(git -C "$src" rev-list --count HEAD 2>/dev/null) || commits=0
+	WEIR_TEST_IN_TURN=$((commits % 2 + 1))
+	export WEIR_TEST_IN_TURN
+}
+
+check_asan() (in_turn && asan check)
+
 # gcc 12's TSan has no place for itself where mmap is randomised by more bits.
 check_tsan()
 (
@@ -190,11 +202,10 @@ check_tsan()
 	build "$@" && run_make check-threads TEST_WRAPPER="$wrapper"
 )
 
-# In short form each case runs over one backend, in turn: it is slow.
 check_valgrind()
 (
 	without_benchmarks
-	[ $long = 1 ] || export WEIR_TEST_IN_TURN=1
+	in_turn
 	build "$@" && run_make check-valgrind
 )
 
@@ -364,7 +375,7 @@ if [ $long = 1 ]; then
 	WEIR_BACKEND=uring step on-uring check on-uring
 	WEIR_BACKEND=ev step on-ev check on-ev
 fi
-step asan asan check
+step asan check_asan
 [ $long = 1 ] && n_calls=10000000 || n_calls=1000000
 step calls calls $n_calls
 [ $long = 1 ] && completions=50000000 || completions=5000000

@@ -291,19 +291,22 @@ static void name_plan(struct plan *plan, bool prefix)
 			*s = ' ';
 }
 
-/* WEIR_TEST_IN_TURN=1: the backends share the cases out, if both work; else
- * half of the cases would run nowhere. */
-static bool in_turn;
+/* WEIR_TEST_IN_TURN=1, or 2: the backends share the cases out, if both work; else
+ * half of the cases would run nowhere.  0: each runs all. */
+static size_t in_turn;
 
-static bool share_the_cases(void)
+static size_t share_the_cases(void)
 {
-	return getenv("WEIR_TEST_IN_TURN") && backend_works("uring") &&
-	       backend_works("ev");
+	const char *turn = getenv("WEIR_TEST_IN_TURN");
+
+	return turn && backend_works("uring") && backend_works("ev") ?
+		       strtoul(turn, NULL, 10) : 0;
 }
 
 static bool is_anothers(const char *backend, size_t i)
 {
-	return backend && in_turn && i % 2 != !strcmp(backend, "ev");
+	return backend && in_turn &&
+	       (i + in_turn + 1) % 2 != !strcmp(backend, "ev");
 }
 
 /* The tests of one backend, after those before; returns how many there are. */
