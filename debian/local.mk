@@ -5,6 +5,8 @@ EXTRA_DIST += \
 	%D%/copyright \
 	%D%/libweir-accel-dev.install \
 	%D%/libweir-accel0.install \
+	%D%/libweir-cuda-dev.install \
+	%D%/libweir-cuda0.install \
 	%D%/libweir-dev.install \
 	%D%/libweir-doc.docs \
 	%D%/libweir-doc.examples \
