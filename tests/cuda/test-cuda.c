@@ -595,6 +595,74 @@ static void chain_goes_through_the_gpu(void **state)
 	gpu_end(&g);
 }
 
+/* Chains there and back, of which some are cancelled or have a deadline: each ends
+ * once, and what one says that it has done is there. */
+static void storm_of_chains_ends_each_once(void **state)
+{
+	enum { N = 20, SIZE = 40000 };
+	struct storm {
+		struct weir_chain *chain;
+		struct jrec j[3];
+		struct rec rec;
+	} *c = calloc(N, sizeof(*c));
+	unsigned int seed = 1, rounds = scaled(50), good = 0;
+	struct gpu g;
+
+	gpu_begin(&g, state);
+	for (size_t i = 0; i < N; i++) {
+		size_t at = i * SIZE;
+
+		assert_int_equal(weir_chain_create(&c[i].chain, g.r, NULL), 0);
+		for (int k = 0; k < 3; k++)
+			jrec_init(&c[i].j[k]);
+		weir_job_copy(&c[i].j[0].job, there(&g, at, SIZE / 2),
+			      weir_operand_mem(g.mem + at, SIZE / 2));
+		weir_job_copy(&c[i].j[1].job, there(&g, at + SIZE / 2, SIZE / 2),
+			      there(&g, at, SIZE / 2));
+		weir_job_copy(&c[i].j[2].job,
+			      weir_operand_mem(g.mem + LEN + at, SIZE / 2),
+			      there(&g, at + SIZE / 2, SIZE / 2));
+		for (int k = 0; k < 3; k++)
+			assert_int_equal(weir_chain_add_job(
+				c[i].chain, k ? k - 1 : WEIR_CHAIN_FIRST, g.dma,
+				&c[i].j[k].job), k);
+	}
+	while (rounds--) {
+		memset(g.mem + LEN, 0, LEN);
+		for (size_t i = 0; i < N; i++) {
+			rec_init(&c[i].rec);
+			if (rand_r(&seed) % 4 == 0)
+				weir_op_set_deadline(
+					&c[i].rec.op,
+					weir_reactor_now(g.r) +
+						rand_r(&seed) % 200 * WEIR_USEC);
+			STARTS(weir_chain_start(c[i].chain, &c[i].rec.op));
+		}
+		some_turns(g.r, (uint32_t)rand_r(&seed) % 4);
+		for (size_t i = 0; i < N; i++)
+			if (rand_r(&seed) % 4 == 0 && !c[i].rec.calls)
+				assert_int_equal(weir_op_cancel(&c[i].rec.op), 0);
+		for (size_t i = 0; i < N; i++) {
+			size_t at = i * SIZE;
+
+			if (!c[i].rec.calls)
+				finish(g.r, &c[i].rec);
+			assert_int_equal(c[i].rec.calls, 1);
+			if (c[i].rec.res < 0)
+				continue;
+			good++;
+			assert_int_equal(c[i].rec.res, 3);
+			assert_memory_equal(g.mem + LEN + at, g.mem + at,
+					    SIZE / 2);
+		}
+	}
+	assert_true(good > 0);
+	for (size_t i = 0; i < N; i++)
+		assert_int_equal(weir_chain_destroy(c[i].chain), 0);
+	gpu_end(&g);
+	free(c);
+}
+
 /* All jobs end once, with the driver's error, which is the process's. */
 static void failure_of_the_gpu_ends_all_jobs(void **state)
 {
@@ -695,6 +763,7 @@ static const struct harness_case cases[] = {
 	CASE(stop_of_the_context_waits_for_the_gpu),
 	CASE(thousand_jobs_are_in_flight),
 	CASE(chain_goes_through_the_gpu),
+	CASE(storm_of_chains_ends_each_once),
 	CASE(failure_of_the_gpu_ends_all_jobs),
 	REAL(child_of_fork_has_no_device),
 };
@@ -729,5 +798,5 @@ int main(void)
 	}
 	warm_up();
 	printf("# %s\n", hold ? "over the mock" : "over a real driver");
-	return harness_run(cases, N_OF(cases));
+	return harness_run_all(cases, N_OF(cases));
 }
