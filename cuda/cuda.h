@@ -23,6 +23,7 @@ struct cuda_device {
 	struct weir_domain *domain;
 	CUcontext ctx;
 	CUdevice number;
+	atomic_uint refs;	/* Of its opening, and of engines. */
 	atomic_int lost;	/* The driver's error that has ended it; 0: none. */
 	_Atomic(struct engine *) kept;	/* Engines that end with the context. */
 };
@@ -46,6 +47,10 @@ void cuda_engines_free(struct engine *first);
 /* The device of this library that has @domain as its own; NULL: none. */
 struct cuda_device *cuda_device_of(const struct weir_domain *domain);
 
+/* An engine may outlive the opening of a device that it has used. */
+void cuda_ref(struct cuda_device *device);
+void cuda_unref(struct cuda_device *device);
+
 /* Makes the context of @device current, until cuda_leave(). */
 CUresult cuda_enter(const struct cuda_device *device);
 void cuda_leave(const struct cuda_device *device);
@@ -60,7 +65,7 @@ struct cuda_range cuda_look_up(const struct cuda_device *device, uint64_t addr);
 bool cuda_is_fatal(CUresult err);
 void cuda_lose(struct cuda_device *device, CUresult err);
 
-/* Keeps @engine, whose @next is linked to others, until @device is closed. */
+/* Keeps @engine, whose @next is linked to others, until the context of @device ends. */
 void cuda_keep(struct cuda_device *device, struct engine *engine,
 	       struct engine **next);
 

@@ -15,7 +15,13 @@
 _Atomic uint64_t cuda_frees;
 
 static struct weir_provider *provider;
-static _Atomic(struct cuda_device *) opened[CUDA_DEVICES_MAX];
+
+/* Those that are open.  Who asks for a device has its domain, so it stays open; that
+ * of another one is not looked into. */
+static struct {
+	_Atomic(struct weir_domain *) domain;
+	struct cuda_device *device;	/* NULL: the place is free. */
+} opened[CUDA_DEVICES_MAX];
 
 /* All GPUs and this process have one address space. */
 static const char place;
@@ -85,13 +91,10 @@ static int failed(struct cuda_device *device, const char *call,
 
 struct cuda_device *cuda_device_of(const struct weir_domain *domain)
 {
-	struct cuda_device *device;
-
-	for (int i = 0; i < CUDA_DEVICES_MAX; i++) {
-		device = atomic_load_explicit(&opened[i], memory_order_acquire);
-		if (device && device->domain == domain)
-			return device;
-	}
+	for (int i = 0; domain && i < CUDA_DEVICES_MAX; i++)
+		if (atomic_load_explicit(&opened[i].domain,
+					 memory_order_acquire) == domain)
+			return opened[i].device;
 	return NULL;
 }
 
@@ -220,9 +223,12 @@ static int open_device(void *arg, struct weir_device *dev, void **card)
 		free(device);
 		return err;
 	}
+	atomic_init(&device->refs, 1);
+	/* One at a time in the process. */
 	for (int i = 0; i < CUDA_DEVICES_MAX; i++)
-		if (!atomic_load(&opened[i])) {
-			atomic_store(&opened[i], device);
+		if (!opened[i].device) {
+			opened[i].device = device;
+			atomic_store(&opened[i].domain, device->domain);
 			*card = device;
 			return 0;
 		}
@@ -236,13 +242,30 @@ static int open_device(void *arg, struct weir_device *dev, void **card)
 static void close_device(void *card)
 {
 	struct cuda_device *device = card;
+	int i = 0;
 
-	/* A domain that is in use is kept, and the device with it. */
-	if (weir_domain_destroy(device->domain))
+	while (opened[i].device != device)
+		i++;
+	/* Before its address can be another domain's. */
+	atomic_store(&opened[i].domain, NULL);
+	if (!weir_domain_destroy(device->domain)) {
+		opened[i].device = NULL;
+		cuda_unref(device);
 		return;
-	for (int i = 0; i < CUDA_DEVICES_MAX; i++)
-		if (atomic_load(&opened[i]) == device)
-			atomic_store(&opened[i], NULL);
+	}
+	/* A domain that is in use is kept, and the device with it. */
+	atomic_store(&opened[i].domain, device->domain);
+}
+
+void cuda_ref(struct cuda_device *device)
+{
+	atomic_fetch_add(&device->refs, 1);
+}
+
+void cuda_unref(struct cuda_device *device)
+{
+	if (atomic_fetch_sub(&device->refs, 1) > 1)
+		return;
 	device->driver->ctx_release(device->number);
 	cuda_engines_free(atomic_load(&device->kept));
 	free(device);

@@ -163,7 +163,10 @@ static void fail_all(struct gpu *gpu, CUresult code)
 
 	wait_for_all(gpu);
 	cuda_lose(gpu->device, code);
-	gpu->engine->lost = gpu->device;
+	if (!gpu->engine->lost) {
+		gpu->engine->lost = gpu->device;
+		cuda_ref(gpu->device);
+	}
 	for (int i = 0; i < STREAMS; i++) {
 		s = &gpu->streams[i];
 		/* What was posted first: a job with slices may wait, too. */
@@ -528,6 +531,7 @@ static void gpu_free(struct gpu *gpu)
 			d->host_free(gpu->staging);
 		cuda_leave(gpu->device);
 	}
+	cuda_unref(gpu->device);
 	free(gpu);
 }
 
@@ -562,6 +566,7 @@ static int gpu_make(struct gpu **ret, struct engine *e,
 		return weir_why_set(-ENOMEM, "weir_job_start: no memory");
 	gpu->engine = e;
 	gpu->device = device;
+	cuda_ref(device);
 	err = cuda_enter(device);
 	if (!err) {
 		err = device->driver->stream_create(&gpu->tells,
@@ -840,6 +845,7 @@ static void engine_free(struct engine *e)
 void cuda_engine_close(void *engine)
 {
 	struct engine *e = engine;
+	struct cuda_device *lost;
 	struct gpu *gpu;
 
 	weir_poll_hook_destroy(e->hook);
@@ -850,10 +856,13 @@ void cuda_engine_close(void *engine)
 	}
 	/* After a failure the driver may call the function until its context has
 	 * ended. */
-	if (e->lost)
-		cuda_keep(e->lost, e, &e->next_kept);
-	else
+	lost = e->lost;
+	if (!lost) {
 		engine_free(e);
+		return;
+	}
+	cuda_keep(lost, e, &e->next_kept);
+	cuda_unref(lost);
 }
 
 void cuda_engines_free(struct engine *e)

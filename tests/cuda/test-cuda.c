@@ -229,6 +229,26 @@ static void addresses_that_are_no_memory_of_a_gpu_are_refused(void **state)
 	gpu_end(&g);
 }
 
+/* The context has used it, and gives it back at its own end. */
+static void device_may_be_closed_before_the_context_ends(void **state)
+{
+	struct gpu g;
+
+	gpu_begin(&g, state);
+	assert_int_equal(copy(&g, there(&g, 0, 100),
+			      weir_operand_mem(g.mem, 100)), 100);
+	assert_int_equal(weir_cuda_free(g.dev, g.addr), 0);
+	assert_int_equal(weir_device_close(g.dev), 0);
+	some_turns(g.r, 2);
+	/* It can be opened again meanwhile, and be used. */
+	assert_int_equal(weir_device_open_name(&g.dev, "cuda0"), 0);
+	g.domain = weir_cuda_domain(g.dev);
+	assert_int_equal(weir_cuda_alloc(g.dev, &g.addr, LEN), 0);
+	assert_int_equal(copy(&g, there(&g, 0, 100),
+			      weir_operand_mem(g.mem, 100)), 100);
+	gpu_end(&g);
+}
+
 /* What was freed is not taken for what the engine has looked up. */
 static void freed_memory_is_refused(void **state)
 {
@@ -751,6 +771,7 @@ static const struct harness_case cases[] = {
 	CASE(pieces_of_the_sides_may_differ),
 	CASE(fill_repeats_its_pattern),
 	CASE(addresses_that_are_no_memory_of_a_gpu_are_refused),
+	CASE(device_may_be_closed_before_the_context_ends),
 	CASE(freed_memory_is_refused),
 	CASE(bad_arguments_are_refused),
 	CASE(pointer_is_known_by_its_allocation),
