@@ -19,7 +19,7 @@ struct engine;
 
 struct cuda_device {
 	const struct cuda_driver *driver;
-	struct weir_device *dev;
+	struct weir_device *dev;	/* NULL: closed, its domain is in use. */
 	struct weir_domain *domain;
 	CUcontext ctx;
 	CUdevice number;

@@ -16,8 +16,9 @@ _Atomic uint64_t cuda_frees;
 
 static struct weir_provider *provider;
 
-/* Those that are open.  Who asks for a device has its domain, so it stays open; that
- * of another one is not looked into. */
+/* The open devices.  A caller of cuda_device_of() uses the domain of its device, which
+ * keeps that one open; other devices may be closed meanwhile, so only their place
+ * here is read. */
 static struct {
 	_Atomic(struct weir_domain *) domain;
 	struct cuda_device *device;	/* NULL: the place is free. */
@@ -61,7 +62,8 @@ void cuda_lose(struct cuda_device *device, CUresult err)
 {
 	int none = 0;
 
-	if (atomic_compare_exchange_strong(&device->lost, &none, err))
+	if (atomic_compare_exchange_strong(&device->lost, &none, err) &&
+	    device->dev)
 		weir_provider_lost(device->dev);
 }
 
@@ -253,7 +255,9 @@ static void close_device(void *card)
 		cuda_unref(device);
 		return;
 	}
-	/* A domain that is in use is kept, and the device with it. */
+	/* A domain that is in use is kept, and the device with it, but for what
+	 * the library has of it. */
+	device->dev = NULL;
 	atomic_store(&opened[i].domain, device->domain);
 }
 

@@ -35,14 +35,11 @@ typedef void (*CUhostFn)(void *arg);
 #define CUDA_ERROR_ILLEGAL_ADDRESS 700
 #define CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED 712
 #define CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED 713
-#define CUDA_ERROR_LAUNCH_FAILED 719
 #define CUDA_ERROR_NOT_PERMITTED 800
 #define CUDA_ERROR_NOT_SUPPORTED 801
 
 /* CUdevice_attribute */
 #define CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING 41
-#define CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR 75
-#define CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR 76
 #define CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED 124
 
 /* CUpointer_attribute, and the values of the second */
@@ -66,13 +63,10 @@ typedef void (*CUhostFn)(void *arg);
 	X(init, cuInit, (unsigned int flags)) \
 	X(driver_version, cuDriverGetVersion, (int *version)) \
 	X(device_count, cuDeviceGetCount, (int *n)) \
-	X(device_get, cuDeviceGet, (CUdevice *dev, int i)) \
 	X(device_name, cuDeviceGetName, (char *name, int len, CUdevice dev)) \
 	X(device_attribute, cuDeviceGetAttribute, \
 	  (int *ret, int attribute, CUdevice dev)) \
 	X(device_memory, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice dev)) \
-	X(device_pci, cuDeviceGetPCIBusId, \
-	  (char *id, int len, CUdevice dev)) \
 	X(ctx_retain, cuDevicePrimaryCtxRetain, \
 	  (CUcontext *ctx, CUdevice dev)) \
 	X(ctx_release, cuDevicePrimaryCtxRelease_v2, (CUdevice dev)) \

@@ -268,7 +268,8 @@ static CUresult post_slice(struct stream *s, struct weir_job *job,
 
 static bool has_capacity(const struct stream *s, const struct cuda_job *p)
 {
-	return s->posted - s->ended < SLICES && s->bytes < IN_FLIGHT_MAX &&
+	return s->posted - s->ended < SLICES &&
+	       s->bytes <= IN_FLIGHT_MAX - SLICE_MAX &&
 	       s->b_posted - s->b_ended < BATCHES &&
 	       (!p->staged || (s->gpu->n_slots &&
 			       s->gpu->touched < TOUCH_MAX));
@@ -400,9 +401,9 @@ static int turn(struct gpu *gpu)
 	CUresult err = CUDA_SUCCESS;
 	int found = 0;
 
+	gpu->touched = 0;
 	if (!is_busy(gpu))
 		return 0;
-	gpu->touched = 0;
 	err = cuda_enter(gpu->device);
 	if (!err) {
 		for (int i = 0; i < STREAMS && !err; i++) {
@@ -439,6 +440,12 @@ static void on_host(void *arg)
 	eventfd_write(e->fd, 1);
 }
 
+/* The driver has nothing of its jobs, which a turn's limit on staging has kept back. */
+static bool has_to_post(const struct stream *s)
+{
+	return s->first && s->b_ended == s->b_posted;
+}
+
 static CUresult tell(struct stream *s)
 {
 	const struct cuda_driver *d = s->gpu->device->driver;
@@ -471,6 +478,9 @@ static int before_sleep(void *arg, int *fd)
 		if (!is_busy(gpu))
 			continue;
 		is_any = true;
+		for (int i = 0; i < STREAMS; i++)
+			if (has_to_post(&gpu->streams[i]))
+				return 1;
 		err = cuda_enter(gpu->device);
 		if (!err) {
 			for (int i = 0; i < STREAMS && !err; i++)
@@ -709,7 +719,7 @@ static bool is_staged(struct gpu *gpu, const struct weir_job *job, int side)
 	const struct weir_operand *o = side == WEIR_JOB_SRC ? &job->src :
 							      &job->dst;
 
-	if (o->buf && bufs_are_locked(gpu, job, side))
+	if (o->buf && gpu->device->dev && bufs_are_locked(gpu, job, side))
 		return false;
 	return !side_is_known(gpu, job, side, true);
 }

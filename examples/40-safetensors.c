@@ -129,7 +129,7 @@ static long read_header(uint64_t file_len)
 	return n;
 }
 
-/* Three MiB in two tensors, for who has no file. */
+/* Makes a file of three MiB with two tensors. */
 static int make_file(void)
 {
 	static const char json[] =

@@ -46,9 +46,21 @@ void io_use(const struct io_step *s)
 	use_pieces(s->iov, s->n);
 }
 
-/* As the caller has set for @op, to @fd. */
-static long rw_how_to(const struct weir_op *op, int fd, long call,
-		      const struct io_step *s)
+int io_open_again(int fd, int flags)
+{
+	char path[32];
+
+	if (fault("open")) {
+		errno = EMFILE;
+		return -1;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, flags | O_CLOEXEC);
+}
+
+/* As the caller has set for @op; by @fd, which may be another descriptor. */
+static long rw_how(const struct weir_op *op, int fd, long call,
+		   const struct io_step *s)
 {
 	struct iovec one = { s->addr, s->len };
 	bool stream = s->off == WEIR_OFF_STREAM;
@@ -57,15 +69,10 @@ static long rw_how_to(const struct weir_op *op, int fd, long call,
 		       stream ? -1L : 0L, io_rw_flags(op));
 }
 
-static long rw_how(const struct weir_op *op, long call, const struct io_step *s)
-{
-	return rw_how_to(op, op->u.io.fd, call, s);
-}
-
 /*
- * Whether the file's system forgets RWF_APPEND of a system call, as overlayfs did up
- * to some Linux after 6.1: the bytes would replace those at the offset.  (The ring's
- * requests keep it.)
+ * Whether the file system forgets RWF_APPEND of a system call, as overlayfs does in
+ * Linux 6.1: the bytes would replace those at the offset.  (It keeps the flag of a
+ * ring's request.)
  */
 static bool forgets_append(int fd, int flags)
 {
@@ -77,25 +84,25 @@ static bool forgets_append(int fd, int flags)
 	       (!fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC);
 }
 
-/* There, at the end by a descriptor of its own, which has O_APPEND. */
+/* There a description of its own, with O_APPEND, writes at the end; the caller's
+ * moves as if it had. */
 static long append_step(const struct weir_op *op, const struct io_step *s)
 {
 	int fd = op->u.io.fd, flags = fcntl(fd, F_GETFL), again, err;
-	char path[32];
 	long res;
 
 	if (flags < 0 || !forgets_append(fd, flags))
-		return rw_how(op, SYS_pwritev2, s);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	again = fault("open") ? -1 :
-		open(path, (flags & (O_ACCMODE | O_DIRECT | O_SYNC)) |
-			   O_APPEND | O_CLOEXEC);
+		return rw_how(op, fd, SYS_pwritev2, s);
+	again = io_open_again(fd, (flags & (O_ACCMODE | O_DIRECT | O_SYNC)) |
+				  O_APPEND);
 	if (again < 0) {
 		errno = EOPNOTSUPP;
 		return -1;
 	}
-	res = rw_how_to(op, again, SYS_pwritev2, s);
+	res = rw_how(op, again, SYS_pwritev2, s);
 	err = errno;
+	if (res >= 0 && s->off == WEIR_OFF_STREAM)
+		lseek(fd, lseek(again, 0, SEEK_CUR), SEEK_SET);
 	close(again);
 	errno = err;
 	return res;
@@ -109,7 +116,7 @@ static long read_step(const struct weir_op *op, const struct io_step *s)
 
 	io_use(s);
 	if (unlikely(io_rw_flags(op)))
-		return rw_how(op, SYS_preadv2, s);
+		return rw_how(op, fd, SYS_preadv2, s);
 	if (s->n)
 		return stream ? syscall(SYS_readv, fd, s->iov, s->n) :
 				syscall(SYS_preadv, fd, s->iov, s->n, s->off, 0);
@@ -125,7 +132,7 @@ static long write_step(const struct weir_op *op, const struct io_step *s)
 	if (unlikely(io_rw_flags(op) & WEIR_RW_APPEND))
 		return append_step(op, s);
 	if (unlikely(io_rw_flags(op)))
-		return rw_how(op, SYS_pwritev2, s);
+		return rw_how(op, fd, SYS_pwritev2, s);
 	if (s->n)
 		return stream ? syscall(SYS_writev, fd, s->iov, s->n) :
 				syscall(SYS_pwritev, fd, s->iov, s->n, s->off,

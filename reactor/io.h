@@ -147,6 +147,10 @@ void io_use(const struct io_step *step);
 int io_nonblock_begin(int fd);
 void io_nonblock_end(int fd, int flags);
 
+/* Opens the file of @fd again with @flags, through /proc: a description of its own,
+ * which the caller closes.  Returns -1 with errno set if that cannot be. */
+int io_open_again(int fd, int flags);
+
 /*
  * Returns RWF_NOSIGNAL if this kernel supports it, else 0: with it no write
  * ends the process by SIGPIPE.  Since Linux 6.18.

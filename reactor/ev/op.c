@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -135,15 +134,11 @@ static bool reads(const struct weir_op *op)
  */
 static int open_pipe_again(int fd, int flags)
 {
-	char path[32];
 	struct stat st;
 
 	if (fstat(fd, &st) || !S_ISFIFO(st.st_mode))
 		return -1;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return fault("open") ? -1 :
-	       open(path, (flags & (O_ACCMODE | O_DIRECT)) | O_NONBLOCK |
-			  O_CLOEXEC);
+	return io_open_again(fd, (flags & (O_ACCMODE | O_DIRECT)) | O_NONBLOCK);
 }
 
 static int64_t stream_call(const struct weir_op *op, int fd,

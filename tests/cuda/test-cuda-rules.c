@@ -16,7 +16,6 @@
 #include "cuda/driver.h"
 
 #define LEN ((size_t)1 << 20)
-#define LARGE ((size_t)256 << 20)
 
 static const struct cuda_driver *cu;
 static bool is_mock;

@@ -37,10 +37,10 @@ struct gpu {
 	struct jrec j;
 };
 
-static void gpu_begin(struct gpu *g, void **state)
+static void gpu_begin_on(struct gpu *g, struct weir_reactor *r)
 {
 	memset(g, 0, sizeof(*g));
-	g->r = start_reactor(state);
+	g->r = r;
 	g->dma = start_dma(g->r, (struct weir_dma_opts){ 0 });
 	assert_int_equal(weir_device_open_name(&g->dev, "cuda0"), 0);
 	g->domain = weir_cuda_domain(g->dev);
@@ -50,6 +50,11 @@ static void gpu_begin(struct gpu *g, void **state)
 	fill_pattern(g->mem, LEN, 0, 1);
 	memset(g->mem + LEN, 0, LEN);
 	jrec_init(&g->j);
+}
+
+static void gpu_begin(struct gpu *g, void **state)
+{
+	gpu_begin_on(g, start_reactor(state));
 }
 
 static void gpu_end(struct gpu *g)
@@ -249,7 +254,7 @@ static void device_may_be_closed_before_the_context_ends(void **state)
 	gpu_end(&g);
 }
 
-/* What was freed is not taken for what the engine has looked up. */
+/* The engine looks an address up again after weir_cuda_free(). */
 static void freed_memory_is_refused(void **state)
 {
 	struct gpu g;
@@ -555,7 +560,42 @@ static void stop_of_the_context_waits_for_the_gpu(void **state)
 	many_end(&w);
 }
 
-/* Small ones and many: all are there, and the GPU got them in order of a stream. */
+/* Completions wake the reactor, and not the timer that looks for a failed GPU. */
+static void staged_jobs_go_on_though_the_reactor_does_not_spin(void **state)
+{
+	struct weir_reactor_stats stats = { .size = sizeof(stats) };
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .spin_ns = WEIR_SPIN_NONE });
+	struct weir_chain *chain;
+	struct jrec j[8];
+	struct rec rec;
+	struct gpu g;
+
+	gpu_begin_on(&g, r);
+	assert_int_equal(weir_chain_create(&chain, r, NULL), 0);
+	for (size_t i = 0; i < N_OF(j); i++) {
+		jrec_init(&j[i]);
+		weir_job_copy(&j[i].job, i % 2 ? weir_operand_mem(g.mem, LEN) :
+						 there(&g, 0, LEN),
+			      i % 2 ? there(&g, 0, LEN) :
+				      weir_operand_mem(g.mem, LEN));
+		assert_int_equal(weir_chain_add_job(
+			chain, i ? (int)i - 1 : WEIR_CHAIN_FIRST, g.dma,
+			&j[i].job), i);
+	}
+	for (unsigned int i = 0; i < scaled(100); i++) {
+		rec_init(&rec);
+		STARTS(weir_chain_start(chain, &rec.op));
+		assert_int_equal(finish(r, &rec), N_OF(j));
+	}
+	assert_true(is_pattern(g.mem, LEN, 0, 1));
+	assert_int_equal(weir_chain_destroy(chain), 0);
+	assert_int_equal(weir_reactor_stats(r, &stats), 0);
+	assert_int_equal(stats.timers, 0);
+	gpu_end(&g);
+}
+
+/* Many small jobs, whose bytes are all there afterwards. */
 static void thousand_jobs_are_in_flight(void **state)
 {
 	enum { N = 1000, SIZE = 1000 };
@@ -782,6 +822,7 @@ static const struct harness_case cases[] = {
 	CASE(deadline_ends_at_once_what_has_not_begun),
 	CASE(cancel_in_the_middle_ends_with_the_bytes_that_are_there),
 	CASE(stop_of_the_context_waits_for_the_gpu),
+	REAL(staged_jobs_go_on_though_the_reactor_does_not_spin),
 	CASE(thousand_jobs_are_in_flight),
 	CASE(chain_goes_through_the_gpu),
 	CASE(storm_of_chains_ends_each_once),

@@ -468,14 +468,22 @@ static void append_is_at_the_end_where_the_file_system_forgets_it(void **state)
 	assert_int_equal(pread(fd, got, sizeof(got), 10), 7);
 	assert_memory_equal(got, "abcdefg", 7);
 
-	/* And at once, or not at all. */
+	/* By the descriptor's position, which is the end afterwards. */
+	rec_init(&rec);
+	assert_int_equal(weir_op_set_rw(&rec.op, WEIR_RW_APPEND, 0), 0);
+	STARTS(weir_write(r, &rec.op, fd, "hi", 2, WEIR_OFF_STREAM));
+	assert_int_equal(finish(r, &rec), 2);
+	assert_int_equal(pread(fd, got, sizeof(got), 17), 2);
+	assert_int_equal(lseek(fd, 0, SEEK_CUR), 19);
+
+	/* And at the end, or not at all. */
 	no_open = true;
 	rec_init(&rec);
 	assert_int_equal(weir_op_set_rw(&rec.op, WEIR_RW_APPEND, 0), 0);
 	STARTS(weir_write(r, &rec.op, fd, "x", 1, 0));
 	assert_int_equal(finish(r, &rec), -EOPNOTSUPP);
 	fault_ask(NULL);
-	assert_int_equal(pread(fd, got, sizeof(got), 0), 17);
+	assert_int_equal(pread(fd, got, sizeof(got), 0), 19);
 	assert_int_equal(count_fds(), fds);
 	close(fd);
 	unmake(r);

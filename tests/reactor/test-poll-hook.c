@@ -330,12 +330,10 @@ static void hook_that_cannot_be_armed_is_polled(void **state)
 	struct weir_reactor *r = start_reactor(state);
 	struct weir_poll_hook_stats s;
 	struct device d;
-	int i;
 
 	device_open(&d, r, -1);
 	d.error = -EIO;
-	for (i = 0; i < 3; i++)
-		assert_true(weir_reactor_turn(r, WEIR_FOREVER) >= 0);
+	turn_until(r, &d.calls[BEFORE_SLEEP], 3);
 	d.when = BEFORE_SLEEP;
 	d.then = finds_at_last;
 	UNTIL(r, d.calls[DELIVER]);
@@ -364,16 +362,15 @@ static void failed_poll_is_counted(void **state)
 static void descriptor_that_cannot_be_watched_is_a_failure(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	int file = test_file(state, "file", 10, 1), i;
+	int file = test_file(state, "file", 10, 1);
 	struct device d;
 
 	device_open(&d, r, file);
-	for (i = 0; i < 3; i++)
-		assert_true(weir_reactor_turn(r, WEIR_FOREVER) >= 0);
+	turn_until(r, &d.calls[BEFORE_SLEEP], 3);
 	assert_int_equal(stats_of(&d).error, -EPERM);
 	assert_true(stats_of(&d).failures >= 3);
 	d.fd = 1000;
-	assert_true(weir_reactor_turn(r, WEIR_FOREVER) >= 0);
+	turn_until(r, &d.calls[BEFORE_SLEEP], 4);
 	assert_int_equal(stats_of(&d).error, -EBADF);
 	/* Another descriptor is another attempt. */
 	d.fd = counter();

@@ -298,12 +298,6 @@ EXPORT CUresult cuDeviceGetCount(int *n)
 	return initialized ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-EXPORT CUresult cuDeviceGet(CUdevice *dev, int i)
-{
-	*dev = i;
-	return i < 0 || i >= DEVICES ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-}
-
 EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
 	(void)dev;
@@ -322,13 +316,6 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
 	(void)dev;
 	*bytes = ARENA;
-	return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuDeviceGetPCIBusId(char *id, int len, CUdevice dev)
-{
-	(void)dev;
-	strncpy(id, "0000:00:00.0", (size_t)len);
 	return CUDA_SUCCESS;
 }
 

@@ -38,6 +38,10 @@
  * further part is begun, and they end when the GPU has finished what it has, at
  * most 32 MiB in each direction.
  *
+ * A copy or fill that the driver refuses after its start ends its job with -EFAULT, if
+ * the driver calls the address invalid, or with the errno of its code, which is .code
+ * of weir_op_get_detail().
+ *
  * An error that makes the context unusable (an illegal address in a kernel, a
  * memory error) ends all jobs of that device with -EIO; the driver's code is .code
  * of weir_op_get_detail().  CUDA does not work in that process any more, and opening
