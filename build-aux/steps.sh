@@ -57,12 +57,11 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 [ -z "${WEIR_BUILT-}" ] || [ -e "$root/valgrind" ] ||
 	ln -s "$(cd "$WEIR_BUILT" && pwd)" "$root/valgrind" || exit 1
 
-# Of the sources: the commit, and what has been changed since.
-version=$(git -C "$src" describe --always --dirty 2>/dev/null) ||
-	version='from a tarball'
-case $version in
-*-dirty) version=$version-$(git -C "$src" diff HEAD | cksum | cut -d ' ' -f 1) ;;
-esac
+# Of the sources: the commit, and what has been changed since, but for the report.
+changes() { git -C "$src" diff HEAD "$@" -- . ':!docs/check-long.txt'; }
+version=$(git -C "$src" describe --always 2>/dev/null) || version='from a tarball'
+[ ! -e "$src/.git" ] || changes --quiet ||
+	version=$version-dirty-$(changes | cksum | cut -d ' ' -f 1)
 strict=${WEIR_STRICT:-0}
 
 lines=$root/report.txt
