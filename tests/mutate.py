@@ -273,12 +273,14 @@ def part(mutations, k, m):
 
 
 def check(source, mutations):
-    """Whether each can be planted, and its tests exist."""
-    bad = 0
+    """Whether all can be planted together, and their tests exist."""
+    bad, texts = 0, {}
     for m in mutations:
         try:
-            with open(os.path.join(source, m.file)) as f:
-                m.apply(f.read())
+            if m.file not in texts:
+                with open(os.path.join(source, m.file)) as f:
+                    texts[m.file] = f.read()
+            texts[m.file] = m.apply(texts[m.file])
             for test in m.tests:
                 find_test(source, test)
         except (OSError, SystemExit) as e:
