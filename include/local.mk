@@ -61,6 +61,7 @@ weirsiminclude_HEADERS += \
 	%D%/weir/sim/aim.h \
 	%D%/weir/sim/file.h \
 	%D%/weir/sim/host.h \
+	%D%/weir/sim/libc.h \
 	%D%/weir/sim/memory.h \
 	%D%/weir/sim/runner.h \
 	%D%/weir/sim/socket.h \

@@ -217,6 +217,10 @@ struct vfd_ops {
 	int (*reopen)(int fd, int flags);		/* Its file again. */
 	/* getpeername(2): 0, or a negative errno. */
 	int (*peer)(int fd, struct sockaddr_storage *ret, uint32_t *len);
+	/* A signal: the descriptor to watch, or a negative errno; whether it
+	 * was sent since the last call. */
+	int (*signal_open)(struct weir_reactor *r, int signo);
+	bool (*signal_take)(int fd);
 	/* A counter.  Taking its value sets it to 0. */
 	void (*counter_add)(int fd, uint64_t n);
 	uint64_t (*counter_take)(int fd);

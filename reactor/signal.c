@@ -27,6 +27,14 @@ struct weir_signal {
 	bool was_blocked;	/* Blocked before: then it stays so. */
 };
 
+static bool take(const struct weir_signal *sig, struct signalfd_siginfo *ret)
+{
+	if (!fd_is_virtual(sig->fd))
+		return read(sig->fd, ret, sizeof(*ret)) == sizeof(*ret);
+	*ret = (struct signalfd_siginfo){ .ssi_signo = (uint32_t)sig->signo };
+	return vfd_ops->signal_take(sig->fd);
+}
+
 /* One at a time, because the callback may destroy the object; the watch is
  * level-triggered and reports the next. */
 static void deliver(struct source *s, int64_t res, int rx_id)
@@ -36,7 +44,7 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 	struct signalfd_siginfo info;
 
 	(void)res, (void)rx_id;
-	if (read(sig->fd, &info, sizeof(info)) == sizeof(info))
+	if (take(sig, &info))
 		sig->fn(sig, &info, sig->arg);
 }
 
@@ -76,6 +84,10 @@ static void signal_close(struct weir_signal *sig)
 {
 	sigset_t set;
 
+	if (fd_is_virtual(sig->fd)) {
+		vfd_ops->close(sig->fd);
+		return;
+	}
 	close(sig->fd);
 	if (sig->was_blocked)
 		return;
@@ -84,11 +96,16 @@ static void signal_close(struct weir_signal *sig)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static int signal_open(struct weir_signal *sig)
+static int signal_open(struct weir_signal *sig, struct weir_reactor *r)
 {
 	sigset_t set, old;
 	int err;
 
+	if (r->backend->isolated) {
+		sig->fd = vfd_ops->signal_open(r, sig->signo);
+		return sig->fd < 0 ? why_no_fd(sig->fd, "weir_signal_create",
+					       "a simulated signal") : 0;
+	}
 	sigemptyset(&set);
 	sigaddset(&set, sig->signo);
 	sig->fd = fault("signalfd") ? (errno = EMFILE, -1) :
@@ -107,7 +124,7 @@ static int signal_open(struct weir_signal *sig)
 
 static int signal_start(struct weir_signal *sig, struct weir_reactor *r)
 {
-	int err = signal_open(sig);
+	int err = signal_open(sig, r);
 
 	if (err)
 		return err;
@@ -129,9 +146,6 @@ int weir_signal_create(struct weir_signal **ret, struct weir_reactor *r,
 	reactor_check_thread(r);
 	if (!fn)
 		return why(-EINVAL, "weir_signal_create: no callback");
-	if (r->backend->isolated)
-		return why(-EOPNOTSUPP, "weir_signal_create: a simulated world "
-			   "has no signals; call the function yourself");
 	err = check_signo(r, signo);
 	if (err)
 		return err;

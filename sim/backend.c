@@ -352,7 +352,7 @@ static void sim_destroy(struct weir_reactor *r)
 
 const struct backend sim_backend = {
 	.name = "sim",
-	.io_kinds = IO_ALL & ~IO_BIT(IO_SPLICE),
+	.io_kinds = IO_ALL,
 	.isolated = true,
 	.create = sim_create,
 	.destroy = sim_destroy,

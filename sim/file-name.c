@@ -170,31 +170,79 @@ void name_settle(struct name *name, struct inode *i)
 static void change_free(struct change *c)
 {
 	for (uint32_t i = 0; i < c->n; i++)
-		if (c->to[i])
-			inode_put(c->to[i]);
+		if (c->at[i].to)
+			inode_put(c->at[i].to);
 	free(c);
 }
 
-int names_change(struct sim_files *files, struct name *a, struct inode *to_a,
-		 struct name *b, struct inode *to_b)
+int names_change(struct sim_files *files, const struct leads *at, uint32_t n)
 {
-	struct change *c = calloc(1, sizeof(*c));
+	struct change *c = calloc(1, sizeof(*c) + n * sizeof(*at));
 
 	if (!c)
 		return -ENOMEM;
-	c->name[0] = a;
-	c->name[1] = b;
-	c->to[0] = to_a;
-	c->to[1] = to_b;
-	c->n = b ? 2 : 1;
-	for (uint32_t i = 0; i < c->n; i++)
-		if (c->to[i])
-			inode_get(c->to[i]);
-	for (uint32_t i = 0; i < c->n; i++)
-		lead(c->name[i], c->to[i]);
+	c->n = n;
+	memcpy(c->at, at, n * sizeof(*at));
+	for (uint32_t i = 0; i < n; i++)
+		if (c->at[i].to)
+			inode_get(c->at[i].to);
+	for (uint32_t i = 0; i < n; i++)
+		lead(c->at[i].name, c->at[i].to);
 	*files->changes_last = c;
 	files->changes_last = &c->next;
 	return 0;
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+	size_t len = strlen(dir);
+
+	return begins_with(path, dir) && path[len] == '/';
+}
+
+/* Where @path is when the directory @from is @to. */
+static int moved(const char *path, const char *from, const char *to, char *ret)
+{
+	int len = snprintf(ret, PATH_BYTES, "%s%s", to, path + strlen(from));
+
+	return len < PATH_BYTES ? 0 : -ENAMETOOLONG;
+}
+
+int names_move(struct sim_files *files, const char *from, const char *to)
+{
+	/* Also where nothing but the names below says that it is there. */
+	struct name *a = name_make(files, from), *b = name_make(files, to);
+	uint32_t n_names = files->n_names, n = 0;
+	struct leads *at = calloc(2 * (size_t)n_names + 2, sizeof(*at));
+	struct name **names = malloc(n_names * sizeof(struct name *));
+	char path[PATH_BYTES];
+	int err = a && b && at && names ? 0 : -ENOMEM;
+
+	/* New names change the places of the others. */
+	if (!err)
+		memcpy(names, files->names, n_names * sizeof(struct name *));
+	if (!err && !a->now) {
+		at[n++] = (struct leads){ a, NULL };
+		at[n++] = (struct leads){ b, b->now };
+	}
+	for (uint32_t i = 0; i < n_names && !err; i++) {
+		const char *was = names[i]->path;
+
+		if (!names[i]->now ||
+		    (strcmp(was, from) && !is_below(was, from)))
+			continue;
+		err = moved(was, from, to, path);
+		at[n++] = (struct leads){ names[i], NULL };
+		at[n].name = err ? NULL : name_make(files, path);
+		at[n].to = names[i]->now;
+		if (!err && !at[n++].name)
+			err = -ENOMEM;
+	}
+	if (!err)
+		err = names_change(files, at, n);
+	free(names);
+	free(at);
+	return err;
 }
 
 /* Remove the marked changes from the journal: the first @n are durable, the
@@ -211,9 +259,9 @@ static void finish(struct sim_files *files, uint64_t n)
 		*at = c->next;
 		for (uint32_t i = 0; i < c->n; i++) {
 			if (n)
-				lead_durably(c->name[i], c->to[i]);
+				lead_durably(c->at[i].name, c->at[i].to);
 			else
-				lead(c->name[i], c->name[i]->old);
+				lead(c->at[i].name, c->at[i].name->old);
 		}
 		n -= n != 0;
 		change_free(c);
@@ -231,11 +279,29 @@ static bool is_in(const struct name *name, const char *dir)
 	return !strchr(rest + len, '/');
 }
 
+static bool has_name_in(const struct change *c, const char *dir)
+{
+	uint32_t i = 0;
+
+	while (i < c->n && !is_in(c->at[i].name, dir))
+		i++;
+	return i < c->n;
+}
+
+static bool is_hit(const struct change *c, const char *prefix)
+{
+	uint32_t i = 0;
+
+	while (i < c->n && !begins_with(c->at[i].name->path, prefix))
+		i++;
+	return i < c->n;
+}
+
 static bool share_a_name(const struct change *a, const struct change *b)
 {
 	for (uint32_t i = 0; i < a->n; i++)
 		for (uint32_t j = 0; j < b->n; j++)
-			if (a->name[i] == b->name[j])
+			if (a->at[i].name == b->at[j].name)
 				return true;
 	return false;
 }
@@ -261,8 +327,7 @@ void names_sync(struct sim_files *files, const char *dir)
 	struct change *c;
 
 	for (c = files->changes; c; c = c->next)
-		c->marked = is_in(c->name[0], dir) ||
-			    (c->n > 1 && is_in(c->name[1], dir));
+		c->marked = has_name_in(c, dir);
 	while (mark_before(files))
 		;
 	finish(files, UINT64_MAX);
@@ -276,9 +341,7 @@ void names_cut(struct sim_files *files, const char *prefix)
 	struct name *name;
 
 	for (c = files->changes; c; c = c->next) {
-		c->marked = begins_with(c->name[0]->path, prefix) ||
-			    (c->n > 1 &&
-			     begins_with(c->name[1]->path, prefix));
+		c->marked = is_hit(c, prefix);
 		n += c->marked;
 	}
 	kept = n ? sim_below(&files->rng, n + 1) : 0;

@@ -67,15 +67,17 @@ int path_resolve(struct weir_sim *sim, const char *root, int dirfd,
 static struct file *file_make(struct sim_files *files, struct inode *i,
 			      const char *dir, int flags)
 {
-	size_t len = strlen(dir) + 1;
-	struct file *file = calloc(1, sizeof(*file) + len);
+	struct file *file = calloc(1, sizeof(*file));
 
-	if (!file)
+	if (file && dir)
+		file->dir = strdup(dir);
+	if (!file || (dir && !file->dir)) {
+		free(file);
 		return NULL;
+	}
 	file->files = files;
 	file->f.host = sim_host_named(files->sim, i ? i->name->path : dir);
 	file->f.flags = (uint32_t)flags;
-	memcpy(file->dir, dir, len);
 	file->inode = i;
 	if (i) {
 		inode_get(i);
@@ -91,6 +93,7 @@ static int give_number(struct file *file)
 	if (fd < 0) {
 		if (file->inode)
 			inode_put(file->inode);
+		free(file->dir);
 		free(file);
 	}
 	return fd;
@@ -122,7 +125,7 @@ static int create(struct sim_files *files, const char *path, mode_t mode,
 		   NULL;
 	if (!i)
 		return -ENOMEM;
-	err = names_change(files, name, i, NULL, NULL);
+	err = names_change(files, &(struct leads){ name, i }, 1);
 	if (err)
 		inode_put(i);
 	else
@@ -130,9 +133,35 @@ static int create(struct sim_files *files, const char *path, mode_t mode,
 	return err;
 }
 
+/* A file in the directory @path that no name leads to: what it is called is for
+ * power cuts and messages. */
+static int open_unnamed(struct sim_files *files, const char *path, int flags,
+			mode_t mode)
+{
+	char name[PATH_BYTES];
+	struct inode *i;
+	int fd;
+
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return -EINVAL;
+	if (!dir_exists(files, path))
+		return name_inode(files, path) || has_file_above(files, path) ?
+			       -ENOTDIR : -ENOENT;
+	if (snprintf(name, sizeof(name), "%s%s#%u", path, *path ? "/" : "",
+		     files->n_inodes) >= (int)sizeof(name))
+		return -ENAMETOOLONG;
+	i = inode_make(files, INODE_FILE, S_IFREG | (mode & 07777));
+	if (!i)
+		return -ENOMEM;
+	i->name = name_make(files, name);
+	fd = i->name ? inode_open(i, flags & ~O_TMPFILE) : -ENOMEM;
+	inode_put(i);
+	return fd;
+}
+
 int inode_open(struct inode *i, int flags)
 {
-	struct file *file = file_make(i->files, i, "", flags);
+	struct file *file = file_make(i->files, i, NULL, flags);
 	int fd = file ? give_number(file) : -ENOMEM;
 	int err;
 
@@ -151,7 +180,7 @@ int path_open(struct sim_files *files, const char *path, int flags, mode_t mode)
 	int fd;
 
 	if ((flags & O_TMPFILE) == O_TMPFILE)
-		return -EOPNOTSUPP;
+		return open_unnamed(files, path, flags, mode);
 	if ((flags & (O_CREAT | O_DIRECTORY)) == (O_CREAT | O_DIRECTORY))
 		return -EINVAL;
 	if (dir_exists(files, path))
@@ -222,14 +251,37 @@ static const char *root_of(const struct weir_op *op)
 	return host ? host->name : "";
 }
 
+static void stat_at(const char *path, const struct inode *i, struct statx *ret)
+{
+	*ret = (struct statx){ .stx_mask = STATX_BASIC_STATS, .stx_nlink = 2,
+			       .stx_mode = S_IFDIR | 0755,
+			       .stx_blksize = CHUNK,
+			       .stx_ino = number_of(path) };
+	if (i)
+		tell(ret, i);
+}
+
+int stat_name(struct sim_files *files, const char *path, struct statx *ret)
+{
+	struct inode *i = name_inode(files, path);
+
+	if (!i && !dir_exists(files, path))
+		return has_file_above(files, path) ? -ENOTDIR : -ENOENT;
+	stat_at(path, i, ret);
+	return 0;
+}
+
+void stat_open(const struct file *file, struct statx *ret)
+{
+	stat_at(file->dir ? file->dir : "", file->inode, ret);
+}
+
 static int64_t stat_now(struct sim_files *files, struct weir_op *op)
 {
 	const char *path = (const char *)(uintptr_t)op->u.io.addr;
-	struct statx st = { .stx_mask = STATX_BASIC_STATS, .stx_nlink = 2,
-			    .stx_mode = S_IFDIR | 0755, .stx_blksize = CHUNK };
 	bool itself = !*path && op->u.io.flags & AT_EMPTY_PATH;
 	char name[PATH_BYTES] = "";
-	struct inode *i = NULL;
+	struct statx st;
 	struct sim_fd *f;
 	int err = 0;
 
@@ -241,22 +293,68 @@ static int64_t stat_now(struct sim_files *files, struct weir_op *op)
 			return -EIO;
 		if (!file_of(f))
 			return -EOPNOTSUPP;
-		i = file_of(f)->inode;
-		snprintf(name, sizeof(name), "%s", file_of(f)->dir);
-	} else if (!itself) {
-		err = path_resolve(files->sim, root_of(op), op->u.io.fd, path,
-				   name);
-		i = err ? NULL : name_inode(files, name);
-		if (!err && !i && !dir_exists(files, name))
-			err = has_file_above(files, name) ? -ENOTDIR : -ENOENT;
+		stat_open(file_of(f), &st);
+	} else {
+		if (!itself)
+			err = path_resolve(files->sim, root_of(op),
+					   op->u.io.fd, path, name);
+		if (!err)
+			err = stat_name(files, name, &st);
 	}
-	if (err)
-		return err;
-	st.stx_ino = number_of(name);
-	if (i)
-		tell(&st, i);
-	memcpy((void *)(uintptr_t)op->u.io.aux, &st, sizeof(st));
-	return 0;
+	if (!err)
+		memcpy((void *)(uintptr_t)op->u.io.aux, &st, sizeof(st));
+	return err;
+}
+
+static int check_rename_dir(struct sim_files *files, const char *from,
+			    const char *to, uint32_t flags)
+{
+	size_t len = strlen(from);
+
+	if (flags & RENAME_EXCHANGE)
+		return -EXDEV;
+	if (!len || !*to)
+		return -EBUSY;
+	if (begins_with(to, from) && to[len] == '/')
+		return -EINVAL;
+	if (name_inode(files, to) && !dir_exists(files, to))
+		return flags & RENAME_NOREPLACE ? -EEXIST : -ENOTDIR;
+	if (dir_exists(files, to) && flags & RENAME_NOREPLACE)
+		return -EEXIST;
+	if (dir_exists(files, to) && strcmp(from, to) &&
+	    !dir_is_empty(files, to))
+		return -ENOTEMPTY;
+	return has_file_above(files, to) ? -ENOTDIR : 0;
+}
+
+/* Open directories go with it. */
+static int rename_dir(struct sim_files *files, const char *from,
+		      const char *to)
+{
+	size_t len = strlen(from);
+	struct sim_fd *f;
+	struct file *file;
+	char *dir;
+	int err;
+
+	if (!strcmp(from, to))
+		return 0;
+	err = names_move(files, from, to);
+	for (uint32_t i = 0; i < files->sim->n_fds && !err; i++) {
+		f = files->sim->fds[i];
+		file = f ? file_of(f) : NULL;
+		if (!file || !file->dir || !begins_with(file->dir, from) ||
+		    (file->dir[len] && file->dir[len] != '/'))
+			continue;
+		dir = malloc(strlen(to) + strlen(file->dir) - len + 1);
+		if (!dir)
+			return -ENOMEM;
+		strcpy(dir, to);
+		strcat(dir, file->dir + len);
+		free(file->dir);
+		file->dir = dir;
+	}
+	return err;
 }
 
 static int check_rename(struct sim_files *files, const char *from,
@@ -268,7 +366,7 @@ static int check_rename(struct sim_files *files, const char *from,
 	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
 		return -EINVAL;
 	if (dir_exists(files, from))
-		return -EXDEV;
+		return check_rename_dir(files, from, to, flags);
 	if (!name_inode(files, from))
 		return has_file_above(files, from) ? -ENOTDIR : -ENOENT;
 	if (flags & RENAME_NOREPLACE && (target || dir_exists(files, to)))
@@ -280,33 +378,33 @@ static int check_rename(struct sim_files *files, const char *from,
 	return !target && has_file_above(files, to) ? -ENOTDIR : 0;
 }
 
-static int64_t rename_now(struct sim_files *files, struct weir_op *op,
-			  const char *from, const char *to)
+int rename_now(struct sim_files *files, const char *from, const char *to,
+	       uint32_t flags)
 {
-	int err = check_rename(files, from, to, op->u.io.flags);
+	int err = check_rename(files, from, to, flags);
+	struct inode *other;
 	struct name *a, *b;
-	struct inode *i;
 
 	if (err)
 		return err;
+	if (dir_exists(files, from))
+		return rename_dir(files, from, to);
 	a = name_find(files, from);
 	b = name_make(files, to);
 	if (!b)
 		return -ENOMEM;
-	if (a == b)
+	if (a == b || a->now == b->now)
 		return 0;
-	if (op->u.io.flags & RENAME_EXCHANGE)
-		return names_change(files, a, b->now, b, a->now);
-	i = a->now;
-	return names_change(files, a, NULL, b, i);
+	other = flags & RENAME_EXCHANGE ? b->now : NULL;
+	return names_change(files, (struct leads[]){ { a, other },
+						     { b, a->now } }, 2);
 }
 
-static int64_t unlink_now(struct sim_files *files, struct weir_op *op,
-			  const char *path)
+int unlink_now(struct sim_files *files, const char *path, uint32_t flags)
 {
-	bool dir = op->u.io.flags & AT_REMOVEDIR;
+	bool dir = flags & AT_REMOVEDIR;
 
-	if (op->u.io.flags & ~(uint32_t)AT_REMOVEDIR)
+	if (flags & ~(uint32_t)AT_REMOVEDIR)
 		return -EINVAL;
 	if (dir_exists(files, path)) {
 		if (!dir)
@@ -320,7 +418,8 @@ static int64_t unlink_now(struct sim_files *files, struct weir_op *op,
 	} else if (dir) {
 		return -ENOTDIR;
 	}
-	return names_change(files, name_find(files, path), NULL, NULL, NULL);
+	return names_change(files, &(struct leads){ name_find(files, path),
+						    NULL }, 1);
 }
 
 /* Whether the power of a path was cut since @op began. */
@@ -440,8 +539,8 @@ int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
 	case IO_STATX:
 		return stat_now(files, op);
 	case IO_RENAME:
-		return rename_now(files, op, name, to);
+		return rename_now(files, name, to, op->u.io.flags);
 	default:
-		return unlink_now(files, op, name);
+		return unlink_now(files, name, op->u.io.flags);
 	}
 }

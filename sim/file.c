@@ -12,7 +12,12 @@
 
 #include "sim/file.h"
 
+/* Flags of open() that no descriptor has, and those that can be set later. */
+#define ONCE (O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC)
+#define SETTABLE (O_APPEND | O_DIRECT | O_NONBLOCK)
+
 /* The system's calls on descriptors, at once. */
+static bool is_dir(const struct file *file);
 
 /* 0 with *@ret set, or a negative errno. */
 static int look_up(int fd, struct file **ret)
@@ -50,6 +55,33 @@ ssize_t weir_sim_pwrite(int fd, const void *buf, size_t len, uint64_t off)
 	return (ssize_t)file_class.write(&file->f, &step);
 }
 
+/* The next byte from @off on that takes space, or takes none. */
+static int64_t seek_kind(struct file *file, int64_t off, int whence)
+{
+	const struct inode *i = file->inode;
+	const struct ranges *held;
+	uint64_t at = (uint64_t)off;
+
+	if (!i || off < 0 || at >= i->size)
+		return -ENXIO;
+	held = &i->held;
+	if (i->kind == INODE_DISK) {
+		at = whence == SEEK_DATA ? at : i->size;
+	} else if (whence == SEEK_DATA) {
+		at = ranges_first(held, at, i->size);
+		if (at == i->size)
+			return -ENXIO;
+	} else {
+		for (uint32_t n = 0; n < held->n; n++)
+			if (held->at[n].from <= at && at < held->at[n].to)
+				at = held->at[n].to;
+		if (at > i->size)
+			at = i->size;
+	}
+	file->pos = at;
+	return (int64_t)at;
+}
+
 int64_t weir_sim_lseek(int fd, int64_t off, int whence)
 {
 	struct file *file;
@@ -60,6 +92,8 @@ int64_t weir_sim_lseek(int fd, int64_t off, int whence)
 		return err;
 	if (file->f.flags & O_PATH)
 		return -EBADF;
+	if (whence == SEEK_DATA || whence == SEEK_HOLE)
+		return seek_kind(file, off, whence);
 	if (whence == SEEK_CUR)
 		from = file->pos;
 	else if (whence == SEEK_END)
@@ -86,6 +120,53 @@ int weir_sim_ftruncate(int fd, uint64_t bytes)
 	    (file->f.flags & O_ACCMODE) == O_RDONLY || bytes > INT64_MAX)
 		return -EINVAL;
 	return inode_resize(file->inode, bytes);
+}
+
+static int64_t sync_now(struct file *file, uint64_t off, uint64_t len);
+static int64_t allocate(struct file *file, int mode, uint64_t from,
+			uint64_t len);
+
+int weir_sim_fsync(int fd)
+{
+	struct file *file;
+	int err = look_up(fd, &file);
+
+	if (err)
+		return err == -ESPIPE ? -EINVAL : err;
+	return (int)sync_now(file, 0, 0);
+}
+
+int weir_sim_fallocate(int fd, int mode, uint64_t off, uint64_t len)
+{
+	struct file *file;
+	int err = look_up(fd, &file);
+
+	if (err)
+		return err;
+	if (off > INT64_MAX || len > INT64_MAX - off)
+		return -EFBIG;
+	return is_dir(file) ? -EISDIR : (int)allocate(file, mode, off, len);
+}
+
+int weir_sim_get_flags(int fd)
+{
+	struct sim_fd *f = sim_fd_find(fd);
+
+	if (!f)
+		return -EBADF;
+	return file_of(f) ? (int)(f->flags & ~(uint32_t)ONCE) : O_RDWR;
+}
+
+int weir_sim_set_flags(int fd, int flags)
+{
+	struct sim_fd *f = sim_fd_find(fd);
+
+	if (!f)
+		return -EBADF;
+	if (file_of(f))
+		f->flags = (f->flags & ~(uint32_t)SETTABLE) |
+			   ((uint32_t)flags & SETTABLE);
+	return 0;
 }
 
 /* The functions of the descriptors. */
@@ -384,6 +465,7 @@ static void file_release(struct sim_fd *f)
 
 	if (file->inode)
 		inode_put(file->inode);
+	free(file->dir);
 	free(file);
 }
 

@@ -16,6 +16,8 @@
  * names or a descriptor refers to it.
  */
 
+#include <sys/stat.h>
+
 #include "sim/world.h"
 
 #define SECTOR 512u
@@ -103,11 +105,13 @@ struct name {
 /* A change of names that is not durable yet.  It becomes so as a whole or not
  * at all. */
 struct change {
-	struct name *name[2];
-	struct inode *to[2];
-	uint32_t n;
-	bool marked;
 	struct change *next;
+	bool marked;
+	uint32_t n;
+	struct leads {
+		struct name *name;
+		struct inode *to;
+	} at[];
 };
 
 struct budget {
@@ -143,7 +147,7 @@ struct file {
 	struct inode *inode;	/* NULL: a directory that was not made. */
 	uint64_t pos;
 	uint32_t errors;	/* Failed syncs that were reported to it. */
-	char dir[];		/* A directory's name. */
+	char *dir;		/* A directory's name; NULL: it is none. */
 };
 
 extern const struct sim_fd_class file_class;
@@ -238,9 +242,12 @@ bool dir_is_empty(struct sim_files *files, const char *path);
 /* Whether a prefix of @path is a file, where it needs a directory. */
 bool has_file_above(struct sim_files *files, const char *path);
 
-/* Make @a lead to @to_a, and @b, if it is not NULL, to @to_b: 0 or -ENOMEM. */
-int names_change(struct sim_files *files, struct name *a, struct inode *to_a,
-		 struct name *b, struct inode *to_b);
+/* Make the @n names lead where @at says: 0 or -ENOMEM. */
+int names_change(struct sim_files *files, const struct leads *at, uint32_t n);
+
+/* Give the directory @from, with all that is in it, the name @to, which nothing
+ * has but an empty directory: 0 or -ENOMEM. */
+int names_move(struct sim_files *files, const char *from, const char *to);
 
 /* Make the name lead to @i, durably. */
 void name_settle(struct name *name, struct inode *i);
@@ -266,6 +273,13 @@ int path_resolve(struct weir_sim *sim, const char *root, int dirfd,
 /* Make a descriptor of @i, which is not a directory; O_TRUNC has been carried
  * out. */
 int inode_open(struct inode *i, int flags);
+
+/* rename(2), unlink(2) and statx(2) of names. */
+int rename_now(struct sim_files *files, const char *from, const char *to,
+	       uint32_t flags);
+int unlink_now(struct sim_files *files, const char *path, uint32_t flags);
+int stat_name(struct sim_files *files, const char *path, struct statx *ret);
+void stat_open(const struct file *file, struct statx *ret);
 
 /* Open the file of that name: a descriptor, or a negative errno. */
 int path_open(struct sim_files *files, const char *path, int flags,

@@ -6,6 +6,8 @@
 
 #include "sim/world.h"
 
+_Thread_local struct weir_sim_host *sim_acting;
+
 struct weir_sim_host *sim_host_named(struct weir_sim *sim, const char *name)
 {
 	size_t len = strcspn(name, "/:");

@@ -19,6 +19,7 @@
 #include "base/why.h"
 #include "sim/world.h"
 
+#define WALL_BEGINNING (UINT64_C(1000000000) * WEIR_SEC)
 #define STREAMS 1000		/* Of a host: from here times its number. */
 #define RARE 8			/* A disturbance is so much rarer. */
 #define DRIFT_MAX 100000000
@@ -35,6 +36,17 @@ static struct kept {
 uint64_t weir_sim_host_now(const struct weir_sim_host *host)
 {
 	return sim_clock(host->sim, host);
+}
+
+uint64_t weir_sim_host_wall(const struct weir_sim_host *host)
+{
+	return weir_sim_host_now(host) + host->wall_ns;
+}
+
+void weir_sim_host_set_wall(struct weir_sim_host *host, uint64_t ns)
+{
+	host->wall_ns = ns - weir_sim_host_now(host);
+	sim_trace(host->sim, "host %s: the wall clock is set", host->name);
 }
 
 static bool is_drift(int32_t drift)
@@ -587,6 +599,8 @@ int weir_sim_host_create(struct weir_sim_host **ret, struct weir_sim *sim,
 	h->since_ns = sim->now_ns;
 	h->clock_ns = sim->now_ns + opts.ahead_ns;
 	h->drift = opts.drift;
+	h->wall_ns = (opts.wall_ns ? opts.wall_ns : WALL_BEGINNING) -
+		     h->clock_ns;
 	h->begins = begins;
 	h->starts.fire = starts_fire;
 	h->ends.fire = ends_fire;
@@ -612,6 +626,21 @@ int weir_sim_host_create(struct weir_sim_host **ret, struct weir_sim *sim,
 struct weir_sim *weir_sim_host_world(const struct weir_sim_host *host)
 {
 	return host->sim;
+}
+
+const char *weir_sim_host_name(const struct weir_sim_host *host)
+{
+	return host->name;
+}
+
+uint32_t weir_sim_host_address(const struct weir_sim_host *host)
+{
+	return sim_host_ip(host);
+}
+
+struct weir_sim_host *weir_sim_host_here(void)
+{
+	return sim_acting;
 }
 
 int weir_sim_host_state(const struct weir_sim_host *host)

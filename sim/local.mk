@@ -1,5 +1,6 @@
 # libweir-sim: simulated worlds.
 libsim_la_SOURCES += \
+	%D%/address.c \
 	%D%/aim.c \
 	%D%/backend.c \
 	%D%/card.c \
@@ -26,6 +27,8 @@ libsim_la_SOURCES += \
 	%D%/runner.c \
 	%D%/runner.h \
 	%D%/schedule.c \
+	%D%/signal.c \
+	%D%/socket-call.c \
 	%D%/socket-conn.c \
 	%D%/socket-connect.c \
 	%D%/socket.c \

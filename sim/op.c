@@ -74,6 +74,21 @@ int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 	return f->fd;
 }
 
+void sim_fd_replace(struct sim_fd *old, struct sim_fd *f,
+		    const struct sim_fd_class *cls)
+{
+	struct weir_sim *sim = old->sim;
+
+	debug_check(old->users == 1 && op_queue_empty(&old->waiting));
+	sim->fds[(uint32_t)(old->fd - FD_BASE) & (FDS_MAX - 1)] = f;
+	f->sim = sim;
+	f->cls = cls;
+	f->users = 1;
+	f->fd = old->fd;
+	op_queue_init(&f->waiting);
+	old->fd = -1;
+}
+
 struct sim_fd *sim_fd_find(int fd)
 {
 	struct weir_sim *sim;
@@ -350,6 +365,25 @@ static int64_t call_fd(struct weir_sim *sim, struct sim_fd *f,
 	}
 }
 
+static void wait_for(struct weir_op *op, struct sim_fd *f);
+
+/* It waits for the side that is not ready. */
+static int64_t splice_now(struct weir_sim *sim, struct weir_op *op)
+{
+	struct sim_fd *in = sim_fd_find((int)op->u.io.addr);
+	struct sim_fd *out = sim_fd_find((int)op->u.io.aux), *blocked;
+	int64_t res;
+
+	if (!in || !out || in->sim != sim || out->sim != sim)
+		return -EBADF;
+	if (in->dead || out->dead)
+		return -EIO;
+	res = sim_socket_splice(in, out, op->u.io.len, &blocked);
+	if (res == SIM_NOT_YET)
+		wait_for(op, blocked);
+	return res;
+}
+
 /* The next step of @op, on @f (NULL: there is none). */
 static int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op)
 {
@@ -367,6 +401,8 @@ static int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *
 		return res;
 	case IO_COPY_RANGE:
 		return sim_copy_range(sim, op);
+	case IO_SPLICE:
+		return splice_now(sim, op);
 	case IO_SENDMSG: case IO_RECVMSG:
 		io_acquire(op);
 		res = call_fd(sim, f, op);
@@ -417,6 +453,19 @@ _Static_assert(sizeof(struct sim_io) <= sizeof(((struct weir_op *)0)->backend),
 static struct sim_io *io_of(struct weir_op *op)
 {
 	return (struct sim_io *)(void *)op->backend;
+}
+
+/* From now on @op is on @f. */
+static void wait_for(struct weir_op *op, struct sim_fd *f)
+{
+	struct sim_io *io = io_of(op);
+
+	if (io->f == f)
+		return;
+	if (io->f)
+		sim_fd_unuse(io->f);
+	sim_fd_use(f);
+	io->f = f;
 }
 
 static struct weir_op *op_of(struct sim_event *ev)

@@ -2,14 +2,10 @@
 /* Sockets in a world: the calls that make them, listeners, and how connections
  * are made. */
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 
 #include <weir/watch.h>
 
@@ -87,7 +83,6 @@ int weir_sim_socket(struct weir_sim *sim, int *ret_fd, const char *name)
 	return 0;
 }
 
-static struct listener *listener_find(struct sockets *s, const char *name);
 static int listener_open(struct sockets *s, const char *name, int backlog);
 
 int weir_sim_listen(struct weir_sim *sim, int *ret_fd, const char *name,
@@ -155,8 +150,7 @@ int weir_sim_accept(int fd)
 	return f->cls->accept ? (int)now_or_again(f->cls->accept(f)) : -EINVAL;
 }
 
-/* A socket that can be connected: *@ret, or an errno. */
-static int find_end(int fd, struct end **ret)
+int find_end(int fd, struct end **ret)
 {
 	struct sim_fd *f = sim_fd_find(fd);
 
@@ -186,13 +180,9 @@ int weir_sim_connect(int fd, const struct sockaddr *addr, socklen_t len)
 	return end_call(e, addr, len);
 }
 
-_Static_assert(WEIR_SIM_NAME_MAX ==
-	       sizeof(((struct sockaddr_un *)0)->sun_path), "a name is a path");
-
 /* The name of the other end's host. */
 int sim_socket_peer(int fd, struct sockaddr_storage *ret, uint32_t *len)
 {
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	struct end *e = NULL;
 	int err = find_end(fd, &e);
 
@@ -200,13 +190,7 @@ int sim_socket_peer(int fd, struct sockaddr_storage *ret, uint32_t *len)
 		return err;
 	if (e->state != END_UP)
 		return -ENOTCONN;
-	memcpy(un.sun_path, e->conn->name[!e->side], sizeof(un.sun_path));
-	if (*len > sizeof(un))
-		*len = sizeof(un);
-	memcpy(ret, &un, *len);
-	*len = offsetof(struct sockaddr_un, sun_path);
-	if (*un.sun_path)
-		*len += (socklen_t)strlen(un.sun_path) + 1;
+	address_give(e->f.sim, e->conn->name[!e->side], e->family, ret, len);
 	return 0;
 }
 
@@ -275,13 +259,15 @@ int weir_sim_socket_stats(struct weir_sim *sim,
  */
 
 #define TRIES 7		/* After the last of which it is 127 s. */
+#define PORT_FIRST 32768u	/* Of those that a connect chooses. */
+#define PORTS 28232u
 
 static struct listener *listener_of(struct sim_fd *f)
 {
 	return weir_container_of(f, struct listener, f);
 }
 
-static struct listener *listener_find(struct sockets *s, const char *name)
+struct listener *listener_find(const struct sockets *s, const char *name)
 {
 	struct listener *l;
 
@@ -374,70 +360,67 @@ static const struct sim_fd_class listener_class = {
 	.release = listener_release,
 };
 
-static int listener_open(struct sockets *s, const char *name, int backlog)
+struct listener *listener_at(int fd)
+{
+	struct sim_fd *f = sim_fd_find(fd);
+
+	return f && f->cls == &listener_class ? listener_of(f) : NULL;
+}
+
+static struct listener *listener_new(struct sockets *s, const char *name,
+				     int backlog)
 {
 	struct listener *l = calloc(1, sizeof(*l));
-	int fd;
 
 	if (!l)
-		return -ENOMEM;
+		return NULL;
 	l->f.host = sim_host_named(s->sim, name);
-	fd = sim_fd_open(s->sim, &l->f, &listener_class);
-	if (fd < 0) {
-		free(l);
-		return fd;
-	}
+	l->family = AF_UNIX;
 	l->backlog = (uint32_t)backlog;
 	l->last = &l->first;
 	strcpy(l->name, name);
+	return l;
+}
+
+static void listener_add(struct sockets *s, struct listener *l)
+{
 	l->next = s->listeners;
 	l->pprev = &s->listeners;
 	if (l->next)
 		l->next->pprev = &l->next;
 	s->listeners = l;
+}
+
+static int listener_open(struct sockets *s, const char *name, int backlog)
+{
+	struct listener *l = listener_new(s, name, backlog);
+	int fd;
+
+	if (!l)
+		return -ENOMEM;
+	fd = sim_fd_open(s->sim, &l->f, &listener_class);
+	if (fd < 0)
+		free(l);
+	else
+		listener_add(s, l);
 	return fd;
 }
 
-/* Connecting. */
-
-static int inet_name(char *to, int family, const void *addr, in_port_t port)
+int end_listen(struct end *e, int backlog)
 {
-	char text[INET6_ADDRSTRLEN];
+	struct sockets *s = sockets_of(e->f.sim);
+	struct listener *l = listener_new(s, e->name, backlog);
 
-	inet_ntop(family, addr, text, sizeof(text));
-	snprintf(to, WEIR_SIM_NAME_MAX, family == AF_INET ? "%s:%u" :
-							    "[%s]:%u",
-		 text, (unsigned int)ntohs(port));
+	if (!l)
+		return -ENOMEM;
+	l->family = e->family;
+	sim_fd_replace(&e->f, &l->f, &listener_class);
+	listener_add(s, l);
+	end_free(e);
 	return 0;
 }
 
-static int name_of_address(char *to, const struct sockaddr *addr, size_t len)
-{
-	const struct sockaddr_in *in = (const void *)addr;
-	const struct sockaddr_in6 *in6 = (const void *)addr;
-	const size_t path = offsetof(struct sockaddr_un, sun_path);
-
-	switch (addr->sa_family) {
-	case AF_UNIX:
-		if (len <= path || len > sizeof(struct sockaddr_un))
-			return -EINVAL;
-		memset(to, 0, WEIR_SIM_NAME_MAX);
-		len -= path;
-		if (len >= WEIR_SIM_NAME_MAX)
-			len = WEIR_SIM_NAME_MAX - 1;
-		memcpy(to, (const char *)addr + path, len);
-		return 0;
-	case AF_INET:
-		return len < sizeof(*in) ? -EINVAL :
-			inet_name(to, AF_INET, &in->sin_addr, in->sin_port);
-	case AF_INET6:
-		return len < sizeof(*in6) ? -EINVAL :
-			inet_name(to, AF_INET6, &in6->sin6_addr,
-				  in6->sin6_port);
-	default:
-		return -EAFNOSUPPORT;
-	}
-}
+/* Connecting. */
 
 static void fail(struct end *e, int err)
 {
@@ -476,6 +459,7 @@ static int enter_queue(struct sockets *s, struct end *e, struct listener *l)
 	if (!peer)
 		return -ENOMEM;
 	peer->f.cls = &socket_class;
+	peer->family = l->family;
 	if (!conn_new(s, e, peer)) {
 		end_free(peer);
 		return -ENOMEM;
@@ -551,6 +535,18 @@ static void call_up(struct end *e)
 		call_fire(sim, &e->call);
 }
 
+/* As the kernel gives a socket an address when it needs one. */
+static void take_port(struct end *e)
+{
+	size_t len = strlen(e->name);
+
+	if (e->family == AF_UNIX || e->bound || strchr(e->name, ':'))
+		return;
+	snprintf(e->name + len, sizeof(e->name) - len, ":%u",
+		 PORT_FIRST + (unsigned int)(sockets_of(e->f.sim)->ports++ %
+					     PORTS));
+}
+
 /* 0, -EINPROGRESS, or the error. */
 static int end_call(struct end *e, const struct sockaddr *addr, size_t len)
 {
@@ -560,9 +556,10 @@ static int end_call(struct end *e, const struct sockaddr *addr, size_t len)
 		return -EISCONN;
 	if (e->state == END_CALLING)
 		return -EALREADY;
-	err = name_of_address(e->to, addr, len);
+	err = address_name(e, addr, len, false, e->to);
 	if (err)
 		return err;
+	take_port(e);
 	call_up(e);
 	if (e->state == END_CALLING)
 		return -EINPROGRESS;

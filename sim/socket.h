@@ -6,6 +6,8 @@
  * The internals of simulated connections.
  *
  *	socket.c            calls on sockets
+ *	socket-call.c       those of programs, without a reactor
+ *	address.c           addresses, and the names that they stand for
  *	socket-connect.c    listeners, and how connections are made
  *	socket-conn.c       connections: bytes on their way, closes, resets, power
  *	                    cuts
@@ -81,6 +83,9 @@ struct end {
 	struct sim_event call;	/* Of END_CALLING: the request arrives. */
 	uint32_t tries;
 	struct end *next_waiting;	/* To be accepted. */
+	int family;		/* Of its addresses: AF_UNIX, ... */
+	bool bound;		/* The program has chosen .name. */
+	bool resets;		/* When it is closed. */
 	char name[WEIR_SIM_NAME_MAX];
 	char to[WEIR_SIM_NAME_MAX];
 };
@@ -104,6 +109,7 @@ struct listener {
 	struct end *first, **last;	/* To be accepted. */
 	uint32_t n, backlog;
 	bool shy;
+	int family;
 	char name[WEIR_SIM_NAME_MAX];
 };
 
@@ -119,7 +125,7 @@ struct sockets {
 	struct conn *conns;
 	struct listener *listeners;
 	struct partition *partitions;
-	uint64_t serial;
+	uint64_t serial, ports;
 	uint64_t sent, received, lost, connections, resets;
 };
 
@@ -161,7 +167,30 @@ void conn_trouble(struct conn *conn);
 bool sockets_parted(const struct sockets *s, const char *a, const char *b);
 bool has_prefix(const char *name, const char *prefix);
 
+/* address.c */
+
+/* The name of a listener that a program means by @addr, where @e is: 0, -EINVAL
+ * or -EAFNOSUPPORT.  @bind: it wants to be there itself. */
+int address_name(const struct end *e, const struct sockaddr *addr, size_t len,
+		 bool bind, char *ret);
+
+/* An address of @family for @name; *@len is the capacity, and then the size. */
+void address_give(struct weir_sim *sim, const char *name, int family,
+		  struct sockaddr_storage *ret, socklen_t *len);
+
 /* socket-connect.c */
+
+/* The one at @name; NULL: there is none. */
+struct listener *listener_find(const struct sockets *s, const char *name);
+
+/* @fd as a listener; NULL: it is something else. */
+struct listener *listener_at(int fd);
+
+/* A socket that can be connected: 0 with *@ret set, or a negative errno. */
+int find_end(int fd, struct end **ret);
+
+/* @e becomes a listener, with the same number. */
+int end_listen(struct end *e, int backlog);
 
 void listener_cut(struct listener *l, bool silent);
 

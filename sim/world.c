@@ -44,6 +44,8 @@ static const struct vfd_ops sim_vfd_ops = {
 	.peer = sim_socket_peer,
 	.counter_add = sim_counter_add,
 	.counter_take = sim_counter_take,
+	.signal_open = sim_signal_open,
+	.signal_take = sim_signal_take,
 };
 
 __attribute__((constructor)) static void provide(void)
@@ -357,6 +359,7 @@ int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
 				 sim->now_ns + ns : WEIR_FOREVER - 1;
 	uint64_t begun = sim->stats.events;
 	uint64_t next;
+	bool is_left;
 
 	if (in_callback(sim))
 		return why(-EBUSY, "weir_sim_run: called from a callback in "
@@ -366,13 +369,12 @@ int weir_sim_run(struct weir_sim *sim, uint64_t ns, uint64_t events)
 	while (!events || sim->stats.events - begun < events)
 		if (!sim_step(sim, until))
 			break;
-	if (sim_pick(sim, &next) || sim->heap || next != WEIR_FOREVER ||
-	    (ns != WEIR_FOREVER && has_paused(sim))) {
-		if (!events || sim->stats.events - begun < events)
-			sim->now_ns = sim->target_ns = until;
-		return 1;
-	}
-	return 0;
+	is_left = sim_pick(sim, &next) || sim->heap || next != WEIR_FOREVER ||
+		  (ns != WEIR_FOREVER && has_paused(sim));
+	if ((is_left || ns != WEIR_FOREVER) &&
+	    (!events || sim->stats.events - begun < events))
+		sim->now_ns = sim->target_ns = until;
+	return is_left;
 }
 
 uint64_t weir_sim_now(const struct weir_sim *sim)

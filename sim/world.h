@@ -16,6 +16,7 @@
  *	backend.c      the backend, and its sources
  *	op.c           descriptors, and the states and steps of operations
  *	counter.c      the simplest kind of descriptor
+ *	signal.c       signals, which are descriptors, too
  *	socket.h       connections
  *	file.h         files
  *
@@ -235,6 +236,7 @@ struct weir_sim_host {
 	uint64_t well_ns;	/* It counts as disturbed until then. */
 	/* Its clock was .clock_ns at the world's .since_ns. */
 	uint64_t clock_ns, since_ns;
+	uint64_t wall_ns;	/* The wall clock is ahead of it by so much. */
 	int32_t drift;
 };
 
@@ -351,19 +353,28 @@ void sim_faults_init(struct weir_sim *sim, struct sim_faults *ret,
 
 /* Hosts: host-find.c */
 
+/* The host that acts on this thread. */
+extern _Thread_local struct weir_sim_host *sim_acting;
+
 /* From now on @host acts (NULL: what is on none).  Returns which one did. */
 static inline struct weir_sim_host *sim_enter(struct weir_sim *sim,
 					      struct weir_sim_host *host)
 {
 	struct weir_sim_host *outer = sim->here;
 
-	sim->here = host;
+	sim->here = sim_acting = host;
 	sim->faults = host ? &host->faults : &sim->own_faults;
 	return outer;
 }
 
 /* The host whose name is that of the socket or path @name; or NULL. */
 struct weir_sim_host *sim_host_named(struct weir_sim *sim, const char *name);
+
+/* Its IP address, in the order of the machine: 10.0.0.1 and so on. */
+static inline uint32_t sim_host_ip(const struct weir_sim_host *host)
+{
+	return (10u << 24) + 1 + host->id;
+}
 
 /* The clock of @host, or of the world. */
 uint64_t sim_clock(const struct weir_sim *sim,
@@ -462,6 +473,11 @@ extern struct weir_sim *sim_worlds[SIM_WORLDS];
 int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 		const struct sim_fd_class *cls);
 
+/* @f, zeroed but for .host, takes the number of @old, which nothing uses, and is
+ * not one any more. */
+void sim_fd_replace(struct sim_fd *old, struct sim_fd *f,
+		    const struct sim_fd_class *cls);
+
 /* The descriptor of this number; NULL: there is none. */
 struct sim_fd *sim_fd_find(int fd);
 
@@ -523,6 +539,11 @@ void sim_counter_add(int fd, uint64_t n);
 /* Read and clear the sum of what was added. */
 uint64_t sim_counter_take(int fd);
 
+/* signal.c: the number of a descriptor that is readable when @signo was sent, or a
+ * negative errno; whether it was. */
+int sim_signal_open(struct weir_reactor *r, int signo);
+bool sim_signal_take(int fd);
+
 /* Whether @op has a path and no descriptor. */
 static inline bool sim_names_path(const struct weir_op *op)
 {
@@ -543,6 +564,11 @@ bool sim_path_is_cut(struct weir_sim *sim, const struct weir_op *op);
 
 /* file-world.c: COPY_RANGE between two descriptors. */
 int64_t sim_copy_range(struct weir_sim *sim, struct weir_op *op);
+
+/* socket.c: up to @len bytes from one to the other, of which one is a pipe; or
+ * SIM_NOT_YET with *@blocked set. */
+int64_t sim_socket_splice(struct sim_fd *in, struct sim_fd *out, uint64_t len,
+			  struct sim_fd **blocked);
 
 /* vfd_ops */
 int sim_file_info(int fd, struct vfd_info *ret);

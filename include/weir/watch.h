@@ -172,9 +172,10 @@ typedef void weir_signal_fn(struct weir_signal *signal,
  * threads that are created after this call inherit that.  Signals of one number
  * that arrive together may be reported once.
  *
+ * In a simulated world it gets the signals of weir_sim_signal().
+ *
  * Returns 0 with *@ret set, to be freed by weir_signal_destroy(), or
  *   -EINVAL     @fn is NULL, or @signo is no signal or cannot be caught
- *   -EOPNOTSUPP @r is simulated: worlds have no signals
  *   -EBUSY      this signal has a weir_signal in @r already
  *   -EMFILE     no descriptor left
  *   -ENOMEM     no memory

@@ -27,6 +27,13 @@ endif
 %C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
 	programs/weir-rdma/file.c programs/weir-rdma/note.c
 
+# The installed programs in simulated worlds; libweir-sim-libc comes before libc.
+if SHARED
+check_PROGRAMS += %D%/worlds
+endif
+%C%_worlds_SOURCES = %D%/worlds.c %D%/worlds.h %D%/worlds-nbd.c
+%C%_worlds_LDADD = libweir-sim-libc.la $(nbd_server) $(weir_sim) libweir.la
+
 # What tests have weir info and the server load, and what test-starved-programs.sh preloads.
 # The path only asks for a shared object.
 if SHARED

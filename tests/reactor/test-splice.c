@@ -383,24 +383,6 @@ static void splice_refuses_descriptors_that_cannot_be_spliced(void **state)
 	way_close(&w);
 }
 
-static void a_simulated_world_has_none(void **state)
-{
-	struct weir_reactor_opts opts = { .size = sizeof(opts) };
-	struct weir_reactor *r;
-	struct way w;
-
-	(void)state;
-	assert_int_equal(weir_sim_create(&opts.sim, 1, NULL), 0);
-	assert_int_equal(weir_reactor_create(&r, &opts), 0);
-	way_open(&w);
-	rec_init(&rec);
-	assert_int_equal(weir_splice(r, &rec.op, w.in[0], w.pipe[1], 1),
-			 -EOPNOTSUPP);
-	way_close(&w);
-	assert_int_equal(weir_reactor_destroy(r), 0);
-	assert_int_equal(weir_sim_destroy(opts.sim), 0);
-}
-
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -418,7 +400,6 @@ int main(void)
 		CASE(splice_is_cancelled_and_has_a_deadline),
 		CASE(modes_stay_as_they_were),
 		CASE(splice_refuses_descriptors_that_cannot_be_spliced),
-		CASE(a_simulated_world_has_none),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

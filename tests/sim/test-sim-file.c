@@ -125,7 +125,9 @@ static void opens_are_refused_as_by_linux(void **state)
 		{ "d", O_RDONLY | O_DIRECT, -EINVAL },
 		{ "implied", O_WRONLY, -EISDIR },
 		{ "new", O_RDWR | O_CREAT | O_DIRECTORY, -EINVAL },
-		{ "d", O_RDWR | O_TMPFILE, -EOPNOTSUPP },
+		{ "d", O_RDONLY | O_TMPFILE, -EINVAL },
+		{ "none", O_RDWR | O_TMPFILE, -ENOENT },
+		{ "f", O_RDWR | O_TMPFILE, -ENOTDIR },
 	};
 	struct sim_world w;
 	char name[300];
@@ -185,6 +187,97 @@ static void modes_decide_what_a_descriptor_may(void **state)
 	assert_int_equal(SIM_CALL(&w, unlink, dir, "f", 0), 0);
 	assert_int_equal(weir_sim_file_size(w.sim, "d/f"), -ENOENT);
 	assert_int_equal(SIM_CALL(&w, unlink, r, "f", 0), -ENOTDIR);
+	sim_world_end(&w);
+}
+
+/* A file of O_TMPFILE is kept if it, its name and its directory are synced. */
+static void unnamed_file_is_lost_unless_it_gets_a_name(void **state)
+{
+	struct sim_world w;
+	struct statx st;
+	int fd;
+
+	(void)state;
+	for (int named = 0; named <= 2; named++) {
+		sim_world_begin(&w, 1, 0, 0);
+		assert_int_equal(weir_sim_mkdir(w.sim, "d"), 0);
+		fd = sim_open(&w, "d", O_RDWR | O_TMPFILE);
+		assert_true(fd >= 0);
+		assert_int_equal(SIM_CALL(&w, write, fd, "abc", 3, 0), 3);
+		assert_int_equal(sim_sync(&w, fd), 0);
+		assert_int_equal(SIM_CALL(&w, statx, fd, "", AT_EMPTY_PATH,
+					  STATX_BASIC_STATS, &st), 0);
+		assert_int_equal(st.stx_nlink, 0);
+		assert_int_equal(weir_sim_file_list(w.sim, "d/", NULL, NULL),
+				 0);
+		if (named) {
+			assert_int_equal(weir_sim_link(fd, "d/f"), 0);
+			assert_int_equal(weir_sim_link(fd, "d/f"), -EEXIST);
+			assert_int_equal(weir_sim_file_size(w.sim, "d/f"), 3);
+		}
+		if (named == 2)
+			sim_sync_dir(&w, "d");
+		weir_sim_power_cut(w.sim, "d/");
+		if (named != 1)
+			assert_int_equal(weir_sim_file_size(w.sim, "d/f"),
+					 named ? 3 : -ENOENT);
+		assert_int_equal(weir_sim_link(fd, "d/g"), -EIO);
+		sim_world_end(&w);
+	}
+}
+
+/* What programs call that do not wait for an operation. */
+static void calls_at_once_are_as_on_linux(void **state)
+{
+	struct sim_world w;
+	struct stat st;
+	int fd, dir, p[2];
+
+	(void)state;
+	sim_world_begin(&w, 1, 0, 0);
+	assert_int_equal(weir_sim_mkdir(w.sim, "d"), 0);
+	fd = weir_sim_file_open(w.sim, "d/f", O_RDWR | O_CREAT, 0640);
+	dir = weir_sim_file_open(w.sim, "d", O_RDONLY, 0);
+	assert_int_equal(weir_sim_pipe(w.sim, p), 0);
+	assert_int_equal(weir_sim_pwrite(fd, "0123", 4, 8192), 4);
+	assert_int_equal(weir_sim_fallocate(fd, 0, 20000, 10), 0);
+	assert_int_equal(weir_sim_fallocate(fd, 0, 0, 0), -EINVAL);
+	assert_int_equal(weir_sim_fallocate(fd, 0, INT64_MAX, 2), -EFBIG);
+	assert_int_equal(weir_sim_fallocate(dir, 0, 0, 1), -EISDIR);
+	assert_int_equal(weir_sim_fallocate(p[0], 0, 0, 1), -ESPIPE);
+	assert_int_equal(weir_sim_lseek(fd, 0, SEEK_DATA), 8192);
+	assert_int_equal(weir_sim_lseek(fd, 8192, SEEK_HOLE), 8196);
+	assert_int_equal(weir_sim_lseek(fd, 8200, SEEK_DATA), 20000);
+	assert_int_equal(weir_sim_lseek(fd, 30000, SEEK_DATA), -ENXIO);
+	assert_int_equal(weir_sim_fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, 20010);
+	assert_int_equal(st.st_mode, S_IFREG | 0640);
+	assert_int_equal(weir_sim_stat(w.sim, "d", &st), 0);
+	assert_true(S_ISDIR(st.st_mode));
+	assert_int_equal(weir_sim_stat(w.sim, "none", &st), -ENOENT);
+	assert_int_equal(weir_sim_stat(w.sim, "d/f/x", &st), -ENOTDIR);
+	assert_int_equal(weir_sim_fstat(p[0], &st), 0);
+	assert_true(S_ISFIFO(st.st_mode));
+	assert_int_equal(weir_sim_get_flags(fd), O_RDWR);
+	assert_int_equal(weir_sim_set_flags(fd, O_APPEND), 0);
+	assert_int_equal(weir_sim_get_flags(fd), O_RDWR | O_APPEND);
+	assert_int_equal(weir_sim_pwrite(fd, "x", 1, 0), 1);
+	assert_int_equal(weir_sim_file_size(w.sim, "d/f"), 20011);
+	assert_int_equal(weir_sim_fsync(fd), 0);
+	assert_int_equal(weir_sim_fsync(dir), 0);
+	assert_int_equal(weir_sim_fsync(p[0]), -EINVAL);
+	assert_int_equal(weir_sim_file_durable(w.sim, "d/f", &st, 1, 0), 1);
+	assert_int_equal(weir_sim_rename(w.sim, "d/f", "d/g", 0), 0);
+	assert_int_equal(weir_sim_unlink(w.sim, "d/f", 0), -ENOENT);
+	assert_int_equal(weir_sim_unlink(w.sim, "d/g", 0), 0);
+	assert_int_equal(weir_sim_link(dir, "x"), -EPERM);
+	assert_int_equal(weir_sim_link(p[0], "x"), -EINVAL);
+	assert_int_equal(weir_sim_close(fd), 0);
+	assert_int_equal(weir_sim_fstat(fd, &st), -EBADF);
+	assert_int_equal(weir_sim_get_flags(fd), -EBADF);
+	assert_int_equal(weir_sim_set_flags(fd, 0), -EBADF);
+	assert_int_equal(weir_sim_fsync(fd), -EBADF);
+	assert_int_equal(weir_sim_link(fd, "x"), -EBADF);
 	sim_world_end(&w);
 }
 
@@ -280,7 +373,9 @@ static void names_are_moved_and_removed(void **state)
 	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "a", AT_FDCWD,
 				  "b", 0), -ENOENT);
 	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d", AT_FDCWD,
-				  "e", 0), -EXDEV);
+				  "d/b/e", 0), -EINVAL);
+	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d", AT_FDCWD,
+				  "e", RENAME_EXCHANGE), -EXDEV);
 	assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "d/b", AT_FDCWD,
 				  "d", 0),
 			 -EISDIR);
@@ -541,6 +636,8 @@ static const struct harness_case cases[] = {
 	CASE(a_stream_has_its_own_position),
 	CASE(opens_are_refused_as_by_linux),
 	CASE(modes_decide_what_a_descriptor_may),
+	CASE(unnamed_file_is_lost_unless_it_gets_a_name),
+	CASE(calls_at_once_are_as_on_linux),
 	CASE(a_file_without_a_name_lives_while_it_is_open),
 	CASE(stat_tells_what_it_is),
 	CASE(names_are_moved_and_removed),

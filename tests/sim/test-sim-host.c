@@ -4,6 +4,8 @@
 
 #include "tests/support/harness.h"
 
+#include <arpa/inet.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/un.h>
 
@@ -436,6 +438,190 @@ static void host_has_a_clock_of_its_own(void **state)
 	assert_int_equal(weir_sim_destroy(sim), 0);
 }
 
+static void host_has_a_wall_clock(void **state)
+{
+	struct program a = { .begin = NULL }, b = a;
+	struct weir_sim *sim = world(7, 0);
+	uint64_t day = 24 * 3600 * WEIR_SEC;
+
+	(void)state;
+	add(&a, sim, "a");
+	add_with(&b, sim, (struct weir_sim_host_opts){
+		.name = "b", .wall_ns = 20000 * day, .drift = 100000000 });
+	assert_int_equal(weir_sim_host_wall(a.host), 1000000000 * WEIR_SEC);
+	assert_int_equal(weir_sim_host_wall(b.host), 20000 * day);
+	run_ms(sim, 10000);
+	assert_int_equal(weir_sim_host_wall(a.host), 1000000010 * WEIR_SEC);
+	assert_int_equal(weir_sim_host_wall(b.host), 20000 * day + 11 * WEIR_SEC);
+	weir_sim_host_set_wall(a.host, day);
+	assert_int_equal(weir_sim_host_wall(a.host), day);
+	assert_int_equal(weir_sim_host_now(a.host), weir_sim_now(sim));
+	assert_int_equal(weir_sim_destroy(sim), 0);
+}
+
+static void on_signal(struct weir_signal *signal,
+		      const struct signalfd_siginfo *info, void *arg)
+{
+	struct program *p = arg;
+
+	(void)signal;
+	p->calls++;
+	p->res = info->ssi_signo;
+}
+
+static void begin_signal(struct program *p)
+{
+	struct weir_signal *signal;
+
+	assert_int_equal(weir_signal_create(&signal, p->r, SIGTERM, on_signal,
+					    p), 0);
+	assert_int_equal(weir_signal_create(&signal, p->r, SIGTERM, on_signal,
+					    p), -EBUSY);
+	assert_int_equal(weir_signal_create(&signal, p->r, SIGKILL, on_signal,
+					    p), -EINVAL);
+}
+
+static void program_gets_its_signals(void **state)
+{
+	struct program a = { .begin = begin_signal }, b = { .begin = NULL };
+	struct weir_sim *sim = world(9, 0);
+
+	(void)state;
+	add(&a, sim, "a");
+	add(&b, sim, "b");
+	run_ms(sim, 10);
+	assert_int_equal(weir_sim_signal(sim, a.host, SIGTERM), 0);
+	assert_int_equal(weir_sim_signal(sim, a.host, SIGTERM), 0);
+	run_ms(sim, 10);
+	assert_int_equal(a.calls, 1);
+	assert_int_equal(a.res, SIGTERM);
+	assert_int_equal(weir_sim_signal(sim, a.host, SIGCHLD), 0);
+	assert_int_equal(weir_sim_signal(sim, a.host, SIGSTOP), 0);
+	assert_int_equal(weir_sim_host_state(a.host), WEIR_SIM_HOST_PAUSED);
+	assert_int_equal(weir_sim_signal(sim, a.host, SIGTERM), 0);
+	run_ms(sim, 10);
+	assert_int_equal(a.calls, 1);
+	assert_int_equal(weir_sim_signal(sim, a.host, SIGCONT), 0);
+	run_ms(sim, 10);
+	assert_int_equal(a.calls, 2);
+	/* Who does not ask for it is killed. */
+	assert_int_equal(weir_sim_signal(sim, b.host, SIGTERM), 0);
+	assert_int_equal(weir_sim_host_state(b.host), WEIR_SIM_HOST_DOWN);
+	assert_int_equal(weir_sim_signal(sim, b.host, SIGTERM), -ESRCH);
+	assert_int_equal(weir_sim_signal(sim, a.host, SIGKILL), 0);
+	assert_int_equal(a.gones, 1);
+	assert_int_equal(weir_sim_signal(sim, NULL, SIGTERM), -ESRCH);
+	assert_int_equal(weir_sim_signal(sim, NULL, 0), -EINVAL);
+	assert_int_equal(weir_sim_destroy(sim), 0);
+}
+
+static void signal_reaches_what_is_on_no_host(void **state)
+{
+	struct weir_reactor_opts opts = { .size = sizeof(opts) };
+	struct weir_signal *signal;
+	struct program p = { .calls = 0 };
+
+	(void)state;
+	opts.sim = world(9, 0);
+	assert_int_equal(weir_reactor_create(&p.r, &opts), 0);
+	assert_int_equal(weir_signal_create(&signal, p.r, SIGHUP, on_signal,
+					    &p), 0);
+	assert_int_equal(weir_sim_signal(opts.sim, NULL, SIGHUP), 0);
+	run_ms(opts.sim, 1);
+	assert_int_equal(p.calls, 1);
+	weir_signal_destroy(signal);
+	assert_int_equal(weir_sim_signal(opts.sim, NULL, SIGHUP), -ESRCH);
+	assert_int_equal(weir_reactor_destroy(p.r), 0);
+	assert_int_equal(weir_sim_destroy(opts.sim), 0);
+}
+
+#define IN(ip, port) \
+	(struct sockaddr *)&(struct sockaddr_in){ \
+		.sin_family = AF_INET, .sin_port = htons(port), \
+		.sin_addr.s_addr = inet_addr(ip) }, \
+	(socklen_t)sizeof(struct sockaddr_in)
+
+static void hosts_have_internet_addresses(void **state)
+{
+	struct program a = { .begin = NULL }, b = a;
+	struct weir_sim *sim = world(9, 0);
+	struct sockaddr_storage got;
+	struct sockaddr_in *in = (struct sockaddr_in *)&got;
+	struct sockaddr_un un = { AF_UNIX, "run/s" };
+	socklen_t len = sizeof(got);
+	int l, c, s, u, uc;
+
+	(void)state;
+	add(&a, sim, "a");
+	add(&b, sim, "b");
+	assert_string_equal(weir_sim_host_name(b.host), "b");
+	assert_int_equal(weir_sim_host_address(b.host), 0x0a000002);
+	assert_null(weir_sim_host_here());
+	run_ms(sim, 1);
+	assert_int_equal(weir_sim_host_socket(a.host, &l, AF_INET), 0);
+	assert_int_equal(weir_sim_host_socket(a.host, &l, AF_PACKET),
+			 -EAFNOSUPPORT);
+	assert_int_equal(weir_sim_bound_listen(l, 1), -EINVAL);
+	assert_int_equal(weir_sim_bind(l, (struct sockaddr *)&un, sizeof(un)),
+			 -EAFNOSUPPORT);
+	assert_int_equal(weir_sim_bind(l, IN("0.0.0.0", 80)), 0);
+	assert_int_equal(weir_sim_bind(l, IN("0.0.0.0", 80)), -EINVAL);
+	assert_int_equal(weir_sim_bound_listen(l, 4), 0);
+	assert_int_equal(weir_sim_bound_listen(l, 5), 0);
+	assert_int_equal(weir_sim_getsockname(l, (struct sockaddr *)&got, &len),
+			 0);
+	assert_int_equal(ntohl(in->sin_addr.s_addr), 0x0a000001);
+	assert_int_equal(ntohs(in->sin_port), 80);
+
+	/* From the other host by its address, from there also as itself. */
+	assert_int_equal(weir_sim_host_socket(b.host, &c, AF_INET), 0);
+	assert_int_equal(weir_sim_connect(c, IN("10.0.0.1", 80)), -EINPROGRESS);
+	run_ms(sim, 1000);
+	s = weir_sim_accept(l);
+	assert_true(s >= 0);
+	assert_int_equal(weir_sim_poll(c, WEIR_READABLE | WEIR_WRITABLE),
+			 WEIR_WRITABLE);
+	len = sizeof(got);
+	assert_int_equal(weir_sim_getpeername(s, (struct sockaddr *)&got, &len),
+			 0);
+	assert_int_equal(len, sizeof(*in));
+	assert_int_equal(ntohl(in->sin_addr.s_addr), 0x0a000002);
+	assert_int_equal(ntohs(in->sin_port), 32768);
+	assert_int_equal(weir_sim_close_resets(s, 1), 0);
+	assert_int_equal(weir_sim_close(s), 0);
+	run_ms(sim, 1000);
+	assert_int_equal(weir_sim_take_error(c), -ECONNRESET);
+	assert_int_equal(weir_sim_take_error(c), 0);
+	assert_int_equal(weir_sim_host_socket(a.host, &c, AF_INET), 0);
+	assert_int_equal(weir_sim_connect(c, IN("127.0.0.1", 80)), -EINPROGRESS);
+	run_ms(sim, 1000);
+	assert_true(weir_sim_accept(l) >= 0);
+	assert_int_equal(weir_sim_host_socket(b.host, &c, AF_INET), 0);
+	assert_int_equal(weir_sim_connect(c, IN("127.0.0.1", 80)), -EINPROGRESS);
+	run_ms(sim, 1000);
+	assert_int_equal(weir_sim_take_error(c), -ECONNREFUSED);
+
+	/* A path is one of the host's; port 0 is one that is free. */
+	assert_int_equal(weir_sim_host_socket(a.host, &u, AF_UNIX), 0);
+	assert_int_equal(weir_sim_bind(u, (struct sockaddr *)&un, sizeof(un)),
+			 0);
+	assert_int_equal(weir_sim_bound_listen(u, 1), 0);
+	assert_int_equal(weir_sim_host_socket(a.host, &uc, AF_UNIX), 0);
+	assert_int_equal(weir_sim_connect(uc, (struct sockaddr *)&un,
+					  sizeof(un)), -EINPROGRESS);
+	run_ms(sim, 1000);
+	assert_true(weir_sim_accept(u) >= 0);
+	assert_int_equal(weir_sim_host_socket(a.host, &c, AF_INET), 0);
+	assert_int_equal(weir_sim_bind(c, IN("10.0.0.1", 80)), -EADDRINUSE);
+	assert_int_equal(weir_sim_bind(c, IN("10.0.0.1", 0)), 0);
+	assert_int_equal(weir_sim_bound_listen(c, 0), 0);
+	len = sizeof(got);
+	assert_int_equal(weir_sim_getsockname(c, (struct sockaddr *)&got, &len),
+			 0);
+	assert_int_equal(ntohs(in->sin_port), 49152);
+	assert_int_equal(weir_sim_destroy(sim), 0);
+}
+
 static void begin_open(struct program *p)
 {
 	p->op.fn = on_op;
@@ -773,6 +959,10 @@ static const struct harness_case cases[] = {
 	CASE(connect_to_host_without_power_waits),
 	CASE(paused_program_makes_no_turns_and_its_clock_goes_on),
 	CASE(host_has_a_clock_of_its_own),
+	CASE(host_has_a_wall_clock),
+	CASE(program_gets_its_signals),
+	CASE(signal_reaches_what_is_on_no_host),
+	CASE(hosts_have_internet_addresses),
 	CASE(program_sees_the_tree_of_its_host),
 	CASE(cut_of_one_direction_leaves_the_other),
 	CASE(connect_needs_both_directions),

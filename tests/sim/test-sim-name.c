@@ -123,7 +123,89 @@ static void a_sync_is_of_a_directory(void **state)
 	assert_in_range(kept, 20, 80);
 }
 
+static int exists(struct sim_world *w, const char *path)
+{
+	return weir_sim_file_size(w->sim, path) >= 0;
+}
+
+static void directory_is_renamed_as_a_whole(void **state)
+{
+	unsigned int kept = 0, old = 0;
+	struct sim_world w;
+	int fd, dir;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		sim_world_begin(&w, seed, 0, 0);
+		assert_int_equal(weir_sim_file_write(w.sim, "h/d/x", "x", 1, 0),
+				 1);
+		assert_int_equal(weir_sim_file_write(w.sim, "h/d/s/y", "y", 1,
+						     0), 1);
+		dir = sim_open(&w, "h/d/s", O_RDONLY);
+		fd = sim_open(&w, "h/d/new", O_WRONLY | O_CREAT);
+		assert_int_equal(SIM_CALL(&w, rename, AT_FDCWD, "h/d", AT_FDCWD,
+					  "h/e", 0), 0);
+		assert_int_equal(exists(&w, "h/d"), 0);
+		assert_true(exists(&w, "h/e/x") && exists(&w, "h/e/s/y") &&
+			    exists(&w, "h/e/new"));
+		/* An open directory goes with it. */
+		assert_int_equal(SIM_CALL(&w, open, dir, "y", O_RDONLY, 0) >= 0,
+				 1);
+		assert_int_equal(SIM_CALL(&w, close, fd), 0);
+		if (seed & 1)
+			sim_sync_dir(&w, "h");
+		weir_sim_power_cut(w.sim, "h/");
+		assert_int_equal(exists(&w, "h/e/x"), !exists(&w, "h/d/x"));
+		assert_int_equal(exists(&w, "h/e/s/y"), exists(&w, "h/e/x"));
+		/* What was there before the rename is kept with it. */
+		if (exists(&w, "h/e/x"))
+			assert_true(exists(&w, "h/e/new"));
+		kept += seed & 1 && exists(&w, "h/e/x");
+		old += !(seed & 1) && exists(&w, "h/d/x");
+		sim_world_end(&w);
+	}
+	assert_int_equal(kept, 50);
+	assert_in_range(old, 15, 45);
+}
+
+static void renames_of_directories_are_refused_as_by_linux(void **state)
+{
+	static const struct {
+		const char *from, *to;
+		uint32_t flags;
+		int res;
+	} table[] = {
+		{ "d", "d/s/e", 0, -EINVAL },
+		{ "d", "f", 0, -ENOTDIR },
+		{ "d", "f/e", 0, -ENOTDIR },
+		{ "d", "full", 0, -ENOTEMPTY },
+		{ "d", "empty", RENAME_NOREPLACE, -EEXIST },
+		{ "d", "f", RENAME_NOREPLACE, -EEXIST },
+		{ "d", "full", RENAME_EXCHANGE, -EXDEV },
+		{ ".", "e", 0, -EBUSY },
+		{ "d", "d", 0, 0 },
+		{ "d", "empty", 0, 0 },
+	};
+	struct sim_world w;
+
+	(void)state;
+	sim_world_begin(&w, 1, 0, 0);
+	assert_int_equal(weir_sim_file_write(w.sim, "d/s/x", "x", 1, 0), 1);
+	assert_int_equal(weir_sim_file_write(w.sim, "full/x", "x", 1, 0), 1);
+	assert_int_equal(weir_sim_file_write(w.sim, "f", "x", 1, 0), 1);
+	assert_int_equal(weir_sim_mkdir(w.sim, "empty"), 0);
+	for (size_t i = 0; i < N_OF(table); i++)
+		if (SIM_CALL(&w, rename, AT_FDCWD, table[i].from, AT_FDCWD,
+			     table[i].to, table[i].flags) != table[i].res)
+			fail_msg("%s to %s: %lld", table[i].from, table[i].to,
+				 (long long)w.res);
+	assert_true(exists(&w, "empty/s/x"));
+	sim_world_end(&w);
+}
+
 static const struct harness_case cases[] = {
+	CASE(directory_is_renamed_as_a_whole),
+	CASE(renames_of_directories_are_refused_as_by_linux),
 	CASE(names_are_as_they_were_at_some_time_since_the_sync),
 	CASE(a_sync_is_of_a_directory),
 };

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include <weir/file.h>
+#include <weir/sim/file.h>
 #include <weir/sim/socket.h>
 #include <weir/socket.h>
 #include <weir/watch.h>
@@ -551,7 +552,104 @@ static void deadline_ends_receive_that_is_being_tried(void **state)
 	assert_true(n_faults > 0);
 }
 
+/* From a socket through a pipe to another one. */
+static void bytes_are_spliced_through_a_pipe(void **state)
+{
+	static char out[100000], in[100000];
+	uint64_t got = 0, moved = 0;
+	int a[2], b[2], p[2];
+	struct net n;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		net_begin_with(&n, seed, (struct weir_sim_opts){
+			.faults = BIT(WEIR_SIM_SHORT) | BIT(WEIR_SIM_EAGAIN),
+			.rate = 4 });
+		assert_int_equal(weir_sim_socket_pair(n.sim, a), 0);
+		assert_int_equal(weir_sim_socket_pair(n.sim, b), 0);
+		assert_int_equal(weir_sim_pipe(n.sim, p), 0);
+		for (size_t i = 0; i < sizeof(out); i++)
+			out[i] = (char)weir_sim_random(n.sim);
+		start_it(weir_send(n.r[0], &n.rec[0].op, a[0], out,
+				   sizeof(out), 0));
+		for (got = moved = 0; got < sizeof(out);) {
+			int64_t res = RES(&n, 1, weir_splice(
+				n.r[1], &n.rec[1].op, a[1], p[1], 30000));
+
+			assert_true(res > 0);
+			while (res > 0) {
+				int64_t m = RES(&n, 2, weir_splice(
+					n.r[1], &n.rec[2].op, p[0], b[0],
+					(size_t)res));
+
+				assert_true(m > 0);
+				res -= m;
+				moved += (uint64_t)m;
+				while (got < moved)
+					got += (uint64_t)RES(&n, 3, weir_recv(
+						n.r[0], &n.rec[3].op, b[1],
+						in + got, sizeof(in) - got, 0));
+			}
+		}
+		assert_int_equal(n.rec[0].res, sizeof(out));
+		assert_memory_equal(in, out, sizeof(out));
+		/* The end is 0, and a reader that has gone -EPIPE. */
+		assert_int_equal(weir_sim_close(a[0]), 0);
+		assert_int_equal(RES(&n, 1, weir_splice(n.r[1], &n.rec[1].op,
+							a[1], p[1], 10)), 0);
+		assert_int_equal(weir_sim_write(p[1], "x", 1), 1);
+		assert_int_equal(weir_sim_close(b[1]), 0);
+		run(&n);
+		assert_int_equal(RES(&n, 1, weir_splice(n.r[1], &n.rec[1].op,
+							p[0], b[0], 1)), -EPIPE);
+		net_end(&n);
+	}
+}
+
+static void splice_waits_for_either_side_and_is_cancelled(void **state)
+{
+	int a[2], p[2], file;
+	char in[8];
+	struct net n;
+
+	(void)state;
+	net_begin(&n, 1);
+	assert_int_equal(weir_sim_socket_pair(n.sim, a), 0);
+	assert_int_equal(weir_sim_pipe(n.sim, p), 0);
+	start_it(weir_splice(n.r[0], &n.rec[0].op, a[1], p[1], 8));
+	run(&n);
+	assert_int_equal(n.rec[0].calls, 0);
+	weir_op_cancel(&n.rec[0].op);
+	run(&n);
+	assert_int_equal(n.rec[0].res, -ECANCELED);
+	/* A pipe that is full. */
+	while (weir_sim_write(p[1], "12345678", 8) > 0)
+		;
+	assert_int_equal(weir_sim_write(a[0], "abc", 3), 3);
+	rec_init(&n.rec[0]);
+	start_it(weir_splice(n.r[0], &n.rec[0].op, a[1], p[1], 8));
+	run(&n);
+	assert_int_equal(n.rec[0].calls, 0);
+	while (weir_sim_read(p[0], in, sizeof(in)) > 0)
+		;
+	run(&n);
+	assert_int_equal(n.rec[0].res, 3);
+	/* What cannot be spliced. */
+	file = weir_sim_file_open(n.sim, "f", O_RDWR | O_CREAT, 0600);
+	assert_int_equal(RES(&n, 0, weir_splice(n.r[0], &n.rec[0].op, file,
+						p[1], 1)), -EINVAL);
+	assert_int_equal(RES(&n, 0, weir_splice(n.r[0], &n.rec[0].op, a[0],
+						a[1], 1)), -EINVAL);
+	assert_int_equal(RES(&n, 0, weir_splice(n.r[0], &n.rec[0].op, p[1],
+						a[1], 1)), -EBADF);
+	assert_int_equal(RES(&n, 0, weir_splice(n.r[0], &n.rec[0].op, 5, p[1],
+						1)), -EBADF);
+	net_end(&n);
+}
+
 static const struct harness_case cases[] = {
+	CASE(bytes_are_spliced_through_a_pipe),
+	CASE(splice_waits_for_either_side_and_is_cancelled),
 	CASE(a_connection_is_made_and_used),
 	CASE(an_internet_address_is_a_name),
 	CASE(connect_without_a_listener_or_backlog_is_refused),

@@ -312,10 +312,24 @@ static void a_real_descriptor_is_not_open_in_a_world(void **state)
 	assert_int_equal(weir_sim_destroy(p.sim), 0);
 }
 
-static void on_signal(struct weir_signal *signal,
-		      const struct signalfd_siginfo *info, void *arg)
+/* And without an event its time passes at once. */
+static void world_without_work_lets_time_pass(void **state)
 {
-	(void)signal, (void)info, (void)arg;
+	struct weir_sim *sim = NULL;
+	struct weir_reactor *r;
+	uint64_t now;
+
+	(void)state;
+	assert_int_equal(weir_sim_create(&sim, 0, NULL), 0);
+	r = reactor_in(sim);
+	now = weir_sim_now(sim);
+	assert_int_equal(weir_sim_run(sim, 10 * WEIR_SEC, 0), 0);
+	assert_int_equal(weir_sim_now(sim), now + 10 * WEIR_SEC);
+	assert_int_equal(weir_reactor_now(r), now + 10 * WEIR_SEC);
+	assert_int_equal(weir_sim_run(sim, WEIR_FOREVER, 0), 0);
+	assert_int_equal(weir_sim_now(sim), now + 10 * WEIR_SEC);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	assert_int_equal(weir_sim_destroy(sim), 0);
 }
 
 static void prepare(struct io_uring_sqe *sqe, void *arg)
@@ -327,11 +341,9 @@ static void prepare(struct io_uring_sqe *sqe, void *arg)
 static void calls_that_are_not_simulated_say_why(void **state)
 {
 	struct weir_exporter *exporter = NULL;
-	struct weir_signal *signal = NULL;
 	struct weir_sim *sim = NULL;
 	struct weir_reactor *r;
 	struct weir_op op;
-	int p[2], file;
 
 	(void)state;
 #define REFUSED(call, ...) \
@@ -343,18 +355,12 @@ static void calls_that_are_not_simulated_say_why(void **state)
 	} while (0)
 	assert_int_equal(weir_sim_create(&sim, 0, NULL), 0);
 	r = reactor_in(sim);
-	pipe_pair(p);
-	file = weir_sim_file_open(sim, "f", O_RDWR | O_CREAT, 0600);
-	assert_true(file >= 0);
-	REFUSED(weir_signal_create, &signal, r, SIGUSR1, on_signal, NULL);
 	REFUSED(weir_exporter_create, &exporter, r, "/nowhere/s", NULL);
 	REFUSED(weir_mmap_import_from, r, &op, "/nowhere/s", "n", NULL);
-	REFUSED(weir_splice, r, &op, file, p[1], 10);
 	assert_int_equal(weir_reactor_fd(r), -EOPNOTSUPP);
 	assert_starts_with(weir_why(), "weir_reactor_fd: the sim backend");
 	assert_int_equal(weir_uring_submit(r, &op, prepare, NULL), -EOPNOTSUPP);
 	assert_starts_with(weir_why(), "weir_uring_submit: ");
-	close_pair(p);
 	assert_int_equal(weir_reactor_destroy(r), 0);
 	assert_int_equal(weir_sim_destroy(sim), 0);
 }
@@ -509,6 +515,7 @@ static const struct harness_case cases[] = {
 	CASE(a_callback_in_a_turn_from_outside_does_not_run_the_world),
 	CASE(a_real_descriptor_is_not_open_in_a_world),
 	CASE(calls_that_are_not_simulated_say_why),
+	CASE(world_without_work_lets_time_pass),
 };
 
 int main(void)

@@ -35,16 +35,21 @@
  * the next sync returns 0 without having written them.  A write with O_DIRECT
  * that fails by a drawn error may have written some whole sectors.
  *
- * Unlike on Linux there are no links, and a directory cannot be renamed
- * (-EXDEV).
+ * A rename of a directory is one change, with all that is in it, and durable
+ * when the old or the new directory was synced, or one of the two that have
+ * these; it cannot be exchanged (-EXDEV).  A file that was opened with O_TMPFILE
+ * is lost in a power cut unless weir_sim_link() has named it durably.  Unlike on
+ * Linux there are no symbolic links.
  *
  * Instead of system calls on descriptors, use weir_sim_pread() and the like,
  * and weir_sim_read(), weir_sim_write() and weir_sim_close() of
- * <weir/sim/socket.h>. Paths are from the root.  Call all functions here on the
+ * <weir/sim/socket.h>; or link libweir-sim-libc (<weir/sim/libc.h>), and the
+ * calls of libc are these. Paths are from the root.  Call all functions here on the
  * world's thread, callbacks included; they take no virtual time, and never
  * block.
  */
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <weir/sim/world.h>
@@ -165,6 +170,145 @@ WEIR_API int64_t weir_sim_lseek(int fd, int64_t off, int whence);
  * Re-creates ftruncate(2), on a descriptor of a world.
  */
 WEIR_API int weir_sim_ftruncate(int fd, uint64_t bytes);
+
+/*
+ * Make the file or directory of the simulated @fd durable at once, as fsync(2)
+ * does.
+ *
+ * Returns 0, or
+ *   -EBADF   @fd is not open, or with O_PATH
+ *   -EINVAL  @fd is no file
+ *   -EIO     a sector is bad, an earlier sync has failed, or its power was cut
+ *
+ * Call on the world's thread, callbacks included.
+ *
+ * Re-creates fsync(2), on a descriptor of a world.
+ */
+WEIR_API int weir_sim_fsync(int fd);
+
+/*
+ * Allocate, or with the bits FALLOC_FL_ in @mode empty, @len bytes at @off of the
+ * file of the simulated @fd at once, as weir_fallocate() does.
+ *
+ * Returns 0, or
+ *   -EBADF       @fd is not open, or not for writing
+ *   -ESPIPE      @fd is no file
+ *   -EISDIR      @fd is a directory
+ *   -EINVAL      @len is 0
+ *   -EFBIG       the end is beyond INT64_MAX
+ *   -EOPNOTSUPP  @mode has other bits
+ *   -ENOSPC      the disk is full
+ *   -EIO         its power was cut
+ *   -ENOMEM      no memory
+ *
+ * Call on the world's thread, callbacks included.
+ *
+ * Re-creates fallocate(2), on a descriptor of a world.
+ */
+WEIR_API int weir_sim_fallocate(int fd, int mode, uint64_t off, uint64_t len);
+
+/*
+ * Get the flags of open(2) that the simulated @fd has: O_RDWR for what is no file.
+ *
+ * Returns the flags, or
+ *   -EBADF  @fd is not open
+ *
+ * Call on the world's thread, callbacks included.
+ *
+ * Re-creates fcntl(2) with F_GETFL, on a descriptor of a world.
+ */
+WEIR_API int weir_sim_get_flags(int fd);
+
+/*
+ * Set O_APPEND, O_DIRECT and O_NONBLOCK of the simulated @fd to those of @flags,
+ * if it is a file; the call has no effect on others.
+ *
+ * Returns 0, or
+ *   -EBADF  @fd is not open
+ *
+ * Call on the world's thread, callbacks included.
+ *
+ * Re-creates fcntl(2) with F_SETFL, on a descriptor of a world.
+ */
+WEIR_API int weir_sim_set_flags(int fd, int flags);
+
+/*
+ * Get what @path is, in *@ret, at once.
+ *
+ * Returns 0, or
+ *   -ENOENT        there is no such file
+ *   -ENOTDIR       a component of @path is a file
+ *   -ENAMETOOLONG  @path is too long
+ *   -ENOMEM        no memory
+ *
+ * Call on @sim's thread, callbacks included.
+ *
+ * Re-creates stat(2), in a world.
+ */
+WEIR_API int weir_sim_stat(struct weir_sim *sim, const char *path,
+			   struct stat *ret);
+
+/*
+ * Get what the simulated @fd is, in *@ret, at once.
+ *
+ * Returns 0, or
+ *   -EBADF  @fd is not open
+ *   -EIO    its power was cut
+ *
+ * Call on the world's thread, callbacks included.
+ *
+ * Re-creates fstat(2), on a descriptor of a world.
+ */
+WEIR_API int weir_sim_fstat(int fd, struct stat *ret);
+
+/*
+ * Rename @from to @to at once, as weir_rename() does; @flags are RENAME_NOREPLACE
+ * or RENAME_EXCHANGE.
+ *
+ * Returns 0, or what weir_rename() completes with.
+ *
+ * Call on @sim's thread, callbacks included.
+ *
+ * Re-creates renameat2(2), in a world.
+ */
+WEIR_API int weir_sim_rename(struct weir_sim *sim, const char *from,
+			     const char *to, uint32_t flags);
+
+/*
+ * Remove the name @path at once, as weir_unlink() does; @flags are AT_REMOVEDIR
+ * for a directory.
+ *
+ * Returns 0, or what weir_unlink() completes with.
+ *
+ * Call on @sim's thread, callbacks included.
+ *
+ * Re-creates unlinkat(2), in a world.
+ */
+WEIR_API int weir_sim_unlink(struct weir_sim *sim, const char *path,
+			     uint32_t flags);
+
+/*
+ * Give the file of the simulated @fd the name @path, too: for one that was opened
+ * with O_TMPFILE, its first.
+ *
+ * The name is durable when its directory was synced.
+ *
+ * Returns 0, or
+ *   -EBADF         @fd is not open
+ *   -EINVAL        @fd is no file
+ *   -EPERM         it is a directory or a disk
+ *   -EEXIST        there is such a name
+ *   -ENOTDIR       a component of @path is a file
+ *   -ENAMETOOLONG  @path is too long
+ *   -ENOENT        @path is empty
+ *   -EIO           its power was cut
+ *   -ENOMEM        no memory
+ *
+ * Call on the world's thread, callbacks included.
+ *
+ * Re-creates linkat(2) with AT_EMPTY_PATH, in a world.
+ */
+WEIR_API int weir_sim_link(int fd, const char *path);
 
 /*
  * Read at most @len bytes at @off of @path into @buf, as a reader would see

@@ -109,6 +109,9 @@ struct weir_sim_host_opts {
 	 * callbacks, is started again after so long, as by a supervisor.  0: it
 	 * is not. */
 	uint64_t restart_ns;
+
+	uint64_t wall_ns;	/* Its wall clock when it is created, since 1970;
+				 * 0: 2001-09-09 01:46:40. */
 };
 
 /*
@@ -139,6 +142,37 @@ WEIR_API int weir_sim_host_create(struct weir_sim_host **ret,
  * Call on the world's thread, callbacks included.  Never blocks.
  */
 WEIR_API struct weir_sim *weir_sim_host_world(const struct weir_sim_host *host);
+
+/*
+ * Get the name of @host.
+ *
+ * Returns it, valid as long as the host.
+ *
+ * Call on the world's thread, callbacks included.  Never blocks.
+ *
+ * Re-creates gethostname(2), in a world.
+ */
+WEIR_API const char *weir_sim_host_name(const struct weir_sim_host *host);
+
+/*
+ * Get the IP address of @host, for programs: 10.0.0.1 is that of the first host of
+ * its world.
+ *
+ * Returns it, in the order of the machine.
+ *
+ * Call on the world's thread, callbacks included.  Never blocks.
+ */
+WEIR_API uint32_t weir_sim_host_address(const struct weir_sim_host *host);
+
+/*
+ * Get the host whose program runs now, on this thread: in its .start() or in a
+ * callback of its reactors.
+ *
+ * Returns the host, or NULL if there is none.
+ *
+ * Any thread.  Never blocks.
+ */
+WEIR_API struct weir_sim_host *weir_sim_host_here(void);
 
 /*
  * Get what @host does now.
@@ -226,6 +260,45 @@ WEIR_API int weir_sim_host_pause(struct weir_sim_host *host, int on);
  * Re-creates clock_gettime(2) with CLOCK_MONOTONIC, on a host.
  */
 WEIR_API uint64_t weir_sim_host_now(const struct weir_sim_host *host);
+
+/*
+ * Get the wall clock of @host: nanoseconds since 1970.
+ *
+ * Returns them.
+ *
+ * Call on the world's thread, callbacks included.  Never blocks.
+ *
+ * Re-creates clock_gettime(2) with CLOCK_REALTIME, on a host.
+ */
+WEIR_API uint64_t weir_sim_host_wall(const struct weir_sim_host *host);
+
+/*
+ * Set the wall clock of @host to @ns since 1970, forward or back.  Its other clock
+ * goes on as before.
+ *
+ * Call on the world's thread, callbacks included.  Never blocks.
+ *
+ * Re-creates clock_settime(2), as an event for the program.
+ */
+WEIR_API void weir_sim_host_set_wall(struct weir_sim_host *host, uint64_t ns);
+
+/*
+ * Send the signal @signo to the program of @host, or, if @host is NULL, to what is
+ * on no host.
+ *
+ * A weir_signal for it gets it, once if it is sent again before.  A program that
+ * has none is killed, paused, or not affected, as signal(7) says.
+ *
+ * Returns 0, or
+ *   -EINVAL  there is no such signal, or @host is of another world
+ *   -ESRCH   the program does not run, or without a host nothing waits for it
+ *
+ * Call on the world's thread, callbacks included.  Never blocks.
+ *
+ * Re-creates kill(2), in a world.
+ */
+WEIR_API int weir_sim_signal(struct weir_sim *sim, struct weir_sim_host *host,
+			     int signo);
 
 /*
  * Let the clock of @host gain @drift nanoseconds in each second of the world's

@@ -17,6 +17,12 @@
  * sockaddr_in or sockaddr_in6: "127.0.0.1:7000", "[::1]:7000".  A name begins
  * with its host; power cuts and partitions select hosts by prefixes.
  *
+ * To programs of hosts (<weir/sim/host.h>) the IP address of a host is as good as
+ * its name: 10.0.0.1 is the first that was created, 10.0.0.2 the next, and
+ * 10.0.0.1:7000 is "a:7000" if that is the host "a".  127.0.0.1, ::1 and the
+ * addresses that mean any are the host itself, and a path that is no name of a
+ * listener is one in its root directory: "s" is "a/s".
+ *
  * Data are cut into parts and joined by chance, also without faults.  Each part
  * takes the time of WEIR_SIM_WIRE, and none overtakes another.  If the wire
  * takes no time, all bytes arrive at once and together.  64 KiB fit at either
@@ -39,6 +45,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct weir_sim_host;
 
 /* The maximum size of a name, with its 0. */
 #define WEIR_SIM_NAME_MAX 108
@@ -102,6 +110,133 @@ WEIR_API int weir_sim_socket(struct weir_sim *sim, int *ret_fd,
  */
 WEIR_API int weir_sim_listen(struct weir_sim *sim, int *ret_fd,
 			     const char *name, int backlog);
+
+/*
+ * Create a socket of the program of @host, for addresses of @family: AF_UNIX,
+ * AF_INET or AF_INET6.
+ *
+ * Returns 0 with *@ret_fd set, to be closed by the caller, or
+ *   -EAFNOSUPPORT  @family is another
+ *   -EMFILE        no descriptor left
+ *   -ENOMEM        no memory
+ *
+ * Call on the world's thread.
+ *
+ * Re-creates socket(2) with SOCK_STREAM, in a world.
+ */
+WEIR_API int weir_sim_host_socket(struct weir_sim_host *host, int *ret_fd,
+				  int family);
+
+/*
+ * Give the simulated socket @fd the address @addr; port 0 means one that is free.
+ *
+ * Returns 0, or
+ *   -EBADF         @fd is not open
+ *   -ENOTSOCK      @fd is not a socket
+ *   -EINVAL        @fd has an address, or is connected; or @addr is no address
+ *   -EAFNOSUPPORT  @addr is not of the socket's family
+ *   -EADDRINUSE    a socket listens there
+ *   -EIO           its power was cut
+ *
+ * Call on the world's thread.
+ *
+ * Re-creates bind(2), on a descriptor of a world.
+ */
+WEIR_API int weir_sim_bind(int fd, const struct sockaddr *addr, socklen_t len);
+
+/*
+ * Listen at the address of the simulated socket @fd, which weir_sim_bind() gave
+ * it.
+ *
+ * At most @backlog connections wait to be accepted, and at least one.
+ *
+ * Returns 0, or
+ *   -EBADF       @fd is not open
+ *   -ENOTSOCK    @fd is not a socket
+ *   -EINVAL      @fd has no address, is connected, or is in use
+ *   -EADDRINUSE  another socket listens there
+ *   -EIO         its power was cut
+ *   -ENOMEM      no memory
+ *
+ * Call on the world's thread.
+ *
+ * Re-creates listen(2), on a descriptor of a world.
+ */
+WEIR_API int weir_sim_bound_listen(int fd, int backlog);
+
+/*
+ * Get the address of the simulated socket @fd, in the *@len bytes at @addr, cut to
+ * these as getsockname(2) does.
+ *
+ * Returns 0 with *@len set to its length, or
+ *   -EBADF     @fd is not open
+ *   -ENOTSOCK  @fd is not a socket
+ *   -EIO       its power was cut
+ *
+ * Call on the world's thread.
+ *
+ * Re-creates getsockname(2), on a descriptor of a world.
+ */
+WEIR_API int weir_sim_getsockname(int fd, struct sockaddr *addr,
+				  socklen_t *len);
+
+/*
+ * Get the address of the peer of the simulated socket @fd, likewise.
+ *
+ * Returns 0 with *@len set to its length, or
+ *   -EBADF     @fd is not open
+ *   -ENOTSOCK  @fd is not a socket
+ *   -ENOTCONN  @fd is not connected
+ *   -EIO       its power was cut
+ *
+ * Call on the world's thread.
+ *
+ * Re-creates getpeername(2), on a descriptor of a world.
+ */
+WEIR_API int weir_sim_getpeername(int fd, struct sockaddr *addr,
+				  socklen_t *len);
+
+/*
+ * Get which of @events, WEIR_READABLE and the like, hold for the simulated @fd, and
+ * which of WEIR_HANGUP and WEIR_ERROR.
+ *
+ * Returns these bits, or
+ *   -EBADF  @fd is not open
+ *
+ * Call on the world's thread.  Never blocks.
+ *
+ * Re-creates poll(2) with a timeout of 0, on a descriptor of a world.
+ */
+WEIR_API int weir_sim_poll(int fd, uint32_t events);
+
+/*
+ * Get the error of the simulated socket @fd, as of a connect that has failed, and
+ * clear it.
+ *
+ * Returns 0 if there is none, that error, or
+ *   -EBADF     @fd is not open
+ *   -ENOTSOCK  @fd is not a socket
+ *
+ * Call on the world's thread.
+ *
+ * Re-creates getsockopt(2) with SO_ERROR, on a descriptor of a world.
+ */
+WEIR_API int weir_sim_take_error(int fd);
+
+/*
+ * Have the close of the simulated socket @fd reset its connection, if @on is not
+ * 0.
+ *
+ * Returns 0, or
+ *   -EBADF     @fd is not open
+ *   -ENOTSOCK  @fd is not a socket
+ *   -EIO       its power was cut
+ *
+ * Call on the world's thread.
+ *
+ * Re-creates SO_LINGER of socket(7) with a time of 0, on a descriptor of a world.
+ */
+WEIR_API int weir_sim_close_resets(int fd, int on);
 
 /*
  * Read up to @len bytes from the simulated @fd into @buf, as read(2) with

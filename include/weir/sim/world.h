@@ -164,9 +164,10 @@ WEIR_API int weir_sim_destroy(struct weir_sim *sim);
  * Run @sim: turns of its reactors and events of its devices, one after the
  * other.
  *
- * The run ends when no event is left, when @ns nanoseconds of virtual time have
- * passed (WEIR_FOREVER: no limit), or after @events events (0: no limit).  A
- * reactor that has stopped makes no turns and does not end the run.
+ * The run ends when @ns nanoseconds of virtual time have passed, also if no event
+ * is left, or after @events events (0: no limit).  With WEIR_FOREVER as @ns it
+ * ends when no event is left.  A reactor that has stopped makes no turns and does
+ * not end the run.
  *
  * Returns 1 if events are left, 0 if not, or
  *   -EBUSY  the call comes from a callback in the world
