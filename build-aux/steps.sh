@@ -45,6 +45,11 @@ done
 	exit 2
 }
 mkdir -p "$2" || exit 1
+# Steps change the directory.
+case $report in
+'' | /*) ;;
+*) report=$PWD/$report ;;
+esac
 src=$(cd "$1" && pwd) && root=$(cd "$2" && pwd) || exit 1
 # One more than there are cores, for some tests wait.
 jobs=$(($(nproc) + 1))

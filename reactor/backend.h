@@ -217,6 +217,8 @@ struct vfd_ops {
 	int (*reopen)(int fd, int flags);		/* Its file again. */
 	/* getpeername(2): 0, or a negative errno. */
 	int (*peer)(int fd, struct sockaddr_storage *ret, uint32_t *len);
+	/* The world of the host whose program runs on this thread, or NULL. */
+	struct weir_sim *(*world_here)(void);
 	/* A signal: the descriptor to watch, or a negative errno; whether it
 	 * was sent since the last call. */
 	int (*signal_open)(struct weir_reactor *r, int signo);
@@ -231,6 +233,12 @@ extern const struct vfd_ops *vfd_ops PROVIDER_API(vfd_ops);
 static inline bool fd_is_virtual(int fd)
 {
 	return fd >= VFD_BASE && vfd_ops;
+}
+
+/* A program that is tested in a world need not know of it. */
+static inline struct weir_sim *world_here(void)
+{
+	return vfd_ops ? vfd_ops->world_here() : NULL;
 }
 
 /* An isolated backend runs on this thread: blocking it would be for ever. */

@@ -151,6 +151,13 @@ static inline uint64_t op_time_now(struct weir_reactor *r)
 	return unlikely(r->n_begun + 1 >= r->time_at) ? r->backend->now(r) : 0;
 }
 
+/* For weir_op_is_late(): whether @op, which has failed, was ended by its deadline.
+ * Its node is in no wheel any more, and can say so. */
+static inline void op_set_late(struct weir_op *op, bool late)
+{
+	op->deadline.next = late ? &op->deadline : NULL;
+}
+
 /*
  * IDLE -> READY at once, with @res, after op_may_begin(): @op was done within
  * its start, so it cannot be cancelled, and no deadline matters.  @since is the
@@ -164,6 +171,7 @@ static inline void op_begin_ready(struct weir_reactor *r, struct weir_op *op,
 	op->cls = cls;
 	op->flags = 0;
 	op->detail = (struct weir_op_detail){ 0 };
+	op_set_late(op, false);
 	r->n_begun++;
 	if (unlikely(since))
 		stats_time_begin(r, op, since);
@@ -182,11 +190,14 @@ static inline void op_delist(struct weir_reactor *r, struct weir_op *op)
 }
 
 /* Returns the result for the callback: a cancel by a deadline is a timeout. */
-static inline int64_t op_result(const struct weir_op *op, int64_t res)
+static inline int64_t op_result(struct weir_op *op, int64_t res)
 {
-	if (unlikely(res == -ECANCELED && (op->flags & OP_TIMED_OUT)))
-		return -ETIMEDOUT;
-	return res;
+	bool late = res == -ECANCELED && op->flags & OP_TIMED_OUT;
+
+	if (likely(res >= 0))
+		return res;
+	op_set_late(op, late);
+	return late ? -ETIMEDOUT : res;
 }
 
 /*

@@ -74,6 +74,7 @@ int op_admit_timely(struct weir_reactor *r, struct weir_op *op)
 	if (likely(!op_is_late(r, op)))
 		return 0;
 	op_begin_ready(r, op, &late_class, -ETIMEDOUT, 0);
+	op_set_late(op, true);
 	return OP_ENDED;
 }
 
@@ -120,6 +121,11 @@ int weir_op_get_detail(const struct weir_op *op, struct weir_op_detail *ret)
 				  "is in flight");
 	*ret = op->detail;
 	return 0;
+}
+
+int weir_op_is_late(const struct weir_op *op)
+{
+	return op->state == OP_IDLE && op->deadline.next == &op->deadline;
 }
 
 int weir_op_is_busy(const struct weir_op *op)

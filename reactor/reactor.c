@@ -35,6 +35,8 @@ static int count(const char *name, uint32_t *value, uint32_t deflt,
 
 static int opts_check(struct weir_reactor_opts *o)
 {
+	if (!o->sim && o->backend == WEIR_BACKEND_AUTO)
+		o->sim = world_here();
 	if (o->backend > WEIR_BACKEND_SIM)
 		return why(-EINVAL, "weir_reactor_create: .backend is %u; use "
 			   "a WEIR_BACKEND_ constant", o->backend);

@@ -39,7 +39,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define PATH_BYTES 4096
-#define PIPE_BYTES 65536
 #define SECTOR 512
 
 /* The function of this name that libc has. */
@@ -407,7 +406,8 @@ static int simulated_fcntl(int fd, int cmd, long arg)
 	case F_GETFD: case F_SETFD:
 		return GIVE(weir_sim_get_flags(fd) < 0 ? -EBADF : 0);
 	case F_SETPIPE_SZ: case F_GETPIPE_SZ:
-		return PIPE_BYTES;
+		return GIVE(weir_sim_pipe_size(fd, cmd == F_SETPIPE_SZ ?
+						       (uint32_t)arg : 0));
 	default:
 		return GIVE(-EINVAL);
 	}

@@ -12,6 +12,8 @@
 
 #define PORT_FIRST 49152u	/* Of those that a bind chooses. */
 #define PORT_LAST 65535u
+#define PAGE 4096u
+#define PIPE_MAX (1u << 20)	/* Of a user without privileges. */
 
 int weir_sim_host_socket(struct weir_sim_host *host, int *ret_fd, int family)
 {
@@ -166,4 +168,23 @@ int weir_sim_close_resets(int fd, int on)
 	if (!err)
 		e->resets = on;
 	return err == -ENOTCONN ? 0 : err;
+}
+
+int weir_sim_pipe_size(int fd, uint32_t bytes)
+{
+	struct sim_fd *f = sim_fd_find(fd);
+	struct end *e;
+	uint32_t size = PAGE;
+
+	if (!f || f->cls != &pipe_class)
+		return -EBADF;
+	if (bytes > PIPE_MAX)
+		return -EPERM;
+	e = end_of(f);
+	while (size < bytes)
+		size *= 2;
+	size = bytes ? size : 0;
+	if (pipe_resize(e->conn, size) < size)
+		return -EBUSY;
+	return (int)pipe_resize(e->conn, 0);
 }

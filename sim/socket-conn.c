@@ -59,6 +59,15 @@ uint64_t flow_space(const struct flow *fl)
 	return fl->send_max - (fl->sent - fl->acked);
 }
 
+uint32_t pipe_resize(struct conn *conn, uint32_t bytes)
+{
+	struct flow *fl = &conn->flow[1];
+
+	if (bytes && bytes >= PIPE_SEND + (fl->arrived - fl->read))
+		fl->recv_max = bytes - PIPE_SEND;
+	return fl->recv_max + PIPE_SEND;
+}
+
 static struct sim_link *link_from(const struct conn *conn, uint32_t side)
 {
 	return conn->host[side] && conn->host[!side] ?

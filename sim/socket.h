@@ -147,6 +147,10 @@ void flow_tell(struct flow *fl, enum part_what what);
 /* Draw whether, and until when, a wire delivers nothing: 0, or the time. */
 uint64_t wire_stall(struct weir_sim *sim, const char *name);
 
+/* Set the capacity of a pipe to @bytes, at least what it has; 0: leave it.  Returns
+ * the capacity. */
+uint32_t pipe_resize(struct conn *conn, uint32_t bytes);
+
 struct sockets *sockets_of(struct weir_sim *sim);	/* NULL: no memory. */
 
 struct end *end_new(struct sockets *s, const char *name);

@@ -44,6 +44,7 @@ static const struct vfd_ops sim_vfd_ops = {
 	.peer = sim_socket_peer,
 	.counter_add = sim_counter_add,
 	.counter_take = sim_counter_take,
+	.world_here = sim_world_here,
 	.signal_open = sim_signal_open,
 	.signal_take = sim_signal_take,
 };

@@ -376,6 +376,8 @@ static inline uint32_t sim_host_ip(const struct weir_sim_host *host)
 	return (10u << 24) + 1 + host->id;
 }
 
+struct weir_sim *sim_world_here(void);	/* vfd_ops */
+
 /* The clock of @host, or of the world. */
 uint64_t sim_clock(const struct weir_sim *sim,
 		   const struct weir_sim_host *host);

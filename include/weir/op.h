@@ -201,7 +201,7 @@ WEIR_API int weir_op_cancel(struct weir_op *op);
  * operation only; one that is set on an operation in flight replaces the
  * previous one.  At the deadline the library requests a cancel, with the same
  * guarantee about buffers: the operation ends with -ETIMEDOUT, or later with
- * its own result if it could not be stopped.  An operation whose deadline has
+ * its own result if it could not be stopped; see weir_op_is_late().  An operation whose deadline has
  * passed at its start ends with -ETIMEDOUT and touches nothing; only a close is
  * done in any case, and for one of weir_op_start() the loop calls the cancel
  * function.
@@ -227,6 +227,23 @@ WEIR_API int weir_op_set_deadline(struct weir_op *op, uint64_t deadline_ns);
  */
 WEIR_API int weir_op_get_detail(const struct weir_op *op,
 				struct weir_op_detail *ret);
+
+/*
+ * Tell whether the deadline has ended @op, which has ended with -ETIMEDOUT.
+ *
+ * A connection that gets no answer any more ends an operation with -ETIMEDOUT,
+ * too, and after that seems to end as if its peer had closed it.  So a program
+ * that tries again after a deadline asks this first.
+ *
+ * Valid in the callback and after it, until @op is started again.
+ *
+ * Returns 1 if it was the deadline, or 0.  Call on the reactor's thread.  Never
+ * blocks.
+ *
+ * Re-creates the difference between -ECANCELED of a request that
+ * io_uring_prep_link_timeout() has cancelled and ETIMEDOUT of tcp(7).
+ */
+WEIR_API int weir_op_is_late(const struct weir_op *op);
 
 /*
  * Tell whether @op is in flight: started, and its callback not yet begun.

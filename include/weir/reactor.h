@@ -85,7 +85,9 @@ struct weir_reactor_opts {
 	uint32_t rx_bufs;	/* Receive buffers for receivers; 0: 256. */
 	uint32_t rx_buf_size;	/* Bytes in each; 0: 4096. */
 	uint32_t drain_ms;	/* Timeout of destroy; 0: 5000. */
-	struct weir_sim *sim;	/* Simulated, in this world; NULL: not. */
+	struct weir_sim *sim;	/* Simulated, in this world; NULL: not, but in
+				 * the program of a host (<weir/sim/host.h>)
+				 * in that host's. */
 	uint64_t hosted;	/* 1: allow weir_reactor_fd() at any time. */
 	/*
 	 * 1: a ring with SQEs of 128 bytes, or with CQEs of 32, for

@@ -129,7 +129,8 @@ static void on_connected(struct weir_op *op, int64_t res)
 	if (c->end) {
 		;
 	} else if (res < 0) {
-		close(c->target_fd);
+		/* A deadline may come just after the target has answered. */
+		close_socket(c->target_fd, true);
 		c->target_fd = -1;
 		c->target->rests_until = weir_reactor_now(c->core->r) +
 					 c->config->rest_ns;

@@ -197,7 +197,7 @@ static void on_received(struct weir_op *op, int64_t res)
 		on_bytes(f);
 	} else if (res == 0) {
 		on_end(f);
-	} else if (res == -ETIMEDOUT) {
+	} else if (res == -ETIMEDOUT && weir_op_is_late(op)) {
 		flow_release(f);
 		flow_wait(f);
 	} else if (res == -EAGAIN) {
@@ -297,7 +297,7 @@ static void on_sent(struct weir_op *op, int64_t res)
 
 	if (c->end) {
 		;
-	} else if (res == -ETIMEDOUT) {
+	} else if (res == -ETIMEDOUT && weir_op_is_late(op)) {
 		look(f);
 	} else if (res < 0) {
 		cut_short(f);

@@ -102,6 +102,8 @@ int weir_group_create(struct weir_group **ret,
 		return why(-ENOMEM, "weir_group_create: no memory");
 	group->reactor_opts = reactor;
 	group->reactor_opts.size = sizeof(reactor);
+	if (!reactor.sim && reactor.backend == WEIR_BACKEND_AUTO)
+		group->reactor_opts.sim = world_here();
 	err = group_fill(group, &o);
 	if (err) {
 		group_free(group);

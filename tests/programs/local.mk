@@ -29,10 +29,21 @@ endif
 
 # The installed programs in simulated worlds; libweir-sim-libc comes before libc.
 if SHARED
-check_PROGRAMS += %D%/worlds
+check_PROGRAMS += %D%/worlds-nbd %D%/worlds-proxy
+test_scripts += %D%/test-worlds.sh
 endif
-%C%_worlds_SOURCES = %D%/worlds.c %D%/worlds.h %D%/worlds-nbd.c
-%C%_worlds_LDADD = libweir-sim-libc.la $(nbd_server) $(weir_sim) libweir.la
+worlds_libs = libweir-sim-libc.la $(weir_sim) libweir.la
+%C%_worlds_nbd_SOURCES = %D%/worlds.h %D%/worlds-nbd.c
+%C%_worlds_nbd_LDADD = $(nbd_server) $(worlds_libs)
+%C%_worlds_proxy_SOURCES = %D%/worlds.h %D%/worlds-proxy.c \
+	programs/weir-proxy/address.c programs/weir-proxy/buffer.c \
+	programs/weir-proxy/config.c programs/weir-proxy/conn.c \
+	programs/weir-proxy/control.c programs/weir-proxy/core.c \
+	programs/weir-proxy/flow.c programs/weir-proxy/header.c \
+	programs/weir-proxy/listener.c programs/weir-proxy/log-line.c \
+	programs/weir-proxy/log.c programs/weir-proxy/open.c \
+	programs/weir-proxy/options.c programs/weir-proxy/pipe.c
+%C%_worlds_proxy_LDADD = $(common) $(worlds_libs)
 
 # What tests have weir info and the server load, and what test-starved-programs.sh preloads.
 # The path only asks for a shared object.

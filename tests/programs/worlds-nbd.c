@@ -546,9 +546,10 @@ static void on_connected(struct weir_op *op, int64_t res)
 
 static void connect_now(void)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET,
-				  .sin_port = htons(PORT) };
+	static struct sockaddr_in to;
 
+	to.sin_family = AF_INET;
+	to.sin_port = htons(PORT);
 	to.sin_addr.s_addr = htonl(weir_sim_host_address(server.host));
 	client.reading = NULL;
 	client.fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -647,11 +648,18 @@ static void run(struct weir_sim_trial *trial)
 	trial->verified += client.verified;
 }
 
-const struct weir_sim_scenario nbd_scenario = {
-	.size = sizeof(nbd_scenario),
+static const struct weir_sim_scenario scenario = {
+	.size = sizeof(scenario),
 	.name = "nbd",
 	.what = "weir-nbd through kills and power cuts of its host",
 	.run = run,
 	.ops = 30,
 	.hosts = "server",
 };
+
+int main(int argc, char **argv)
+{
+	const struct weir_sim_scenario *const scenarios[] = { &scenario, NULL };
+
+	return weir_sim_main(argc, argv, scenarios);
+}

@@ -11,8 +11,6 @@
 #include <weir/sim/host.h>
 #include <weir/sim/runner.h>
 
-extern const struct weir_sim_scenario nbd_scenario, proxy_scenario;
-
 #define MUST(rule, cond) \
 	do { \
 		if (!(cond)) \
@@ -27,11 +25,9 @@ static inline uint32_t draw(struct weir_sim *sim, uint32_t n)
 
 static inline struct weir_reactor *reactor_here(void)
 {
-	struct weir_reactor_opts opts = { .size = sizeof(opts) };
 	struct weir_reactor *r;
 
-	opts.sim = weir_sim_host_world(weir_sim_host_here());
-	MUST("a program gets its reactor", !weir_reactor_create(&r, &opts));
+	MUST("a program gets its reactor", !weir_reactor_create(&r, NULL));
 	return r;
 }
 

@@ -338,6 +338,7 @@ static void a_past_deadline_ends_it(void **state)
 	STARTS(start(&c, &rec.op));
 	assert_int_equal(rec.calls, 0);
 	finish(c.r, &rec);
+	assert_int_equal(weir_op_is_late(&rec.op), rec.res == -ETIMEDOUT);
 	some_turns(c.r, 3);
 	assert_ended(&c, &rec, -ETIMEDOUT);
 	cell_end(&c, state);
@@ -398,6 +399,7 @@ static void a_deadline_ends_it_not_before(void **state)
 	finish(c.r, &rec);
 	if (rec.res == -ETIMEDOUT)
 		assert_true(weir_reactor_now(c.r) >= when);
+	assert_int_equal(weir_op_is_late(&rec.op), rec.res == -ETIMEDOUT);
 	some_turns(c.r, 3);
 	assert_ended(&c, &rec, -ETIMEDOUT);
 	cell_end(&c, state);
@@ -501,6 +503,7 @@ static void cancelled_before_its_deadline_it_is_not_late(void **state)
 			(void)weir_op_set_deadline(&rec.op, 0);
 			finish(c.r, &rec);
 		}
+		assert_int_equal(weir_op_is_late(&rec.op), 0);
 		assert_ended(&c, &rec, -ECANCELED);
 		cell_end(&c, state);
 	}

@@ -647,7 +647,48 @@ static void splice_waits_for_either_side_and_is_cancelled(void **state)
 	net_end(&n);
 }
 
+/* Both are -ETIMEDOUT, but after the one there is nothing to wait for. */
+static void timeout_of_a_connection_is_not_that_of_a_deadline(void **state)
+{
+	struct sockaddr_un to = to_name("b:1");
+	int found = 0, l, c;
+	char in[8];
+	struct net n;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		net_begin(&n, seed);
+		assert_int_equal(weir_sim_listen(n.sim, &l, "b:1", 1), 0);
+		assert_int_equal(weir_sim_socket(n.sim, &c, "a"), 0);
+		assert_int_equal(RES(&n, 0, weir_connect(
+			n.r[0], &n.rec[0].op, c, (struct sockaddr *)&to,
+			sizeof(to))), 0);
+		rec_init(&n.rec[0]);
+		weir_op_set_deadline(&n.rec[0].op, weir_reactor_now(n.r[0]) +
+						   WEIR_SEC);
+		assert_int_equal(weir_sim_partition(n.sim, "a", "b", 1), 0);
+		start_it(weir_recv(n.r[0], &n.rec[0].op, c, in, 8, 0));
+		run(&n);
+		assert_int_equal(n.rec[0].res, -ETIMEDOUT);
+		assert_int_equal(weir_op_is_late(&n.rec[0].op), 1);
+		rec_init(&n.rec[0]);
+		start_it(weir_recv(n.r[0], &n.rec[0].op, c, in, 8, 0));
+		assert_int_equal(weir_sim_write(c, "x", 1), 1);
+		assert_int_equal(weir_sim_partition(n.sim, "a", "b", 0), 0);
+		run(&n);
+		if (n.rec[0].calls && n.rec[0].res == -ETIMEDOUT) {
+			assert_int_equal(weir_op_is_late(&n.rec[0].op), 0);
+			found++;
+		}
+		weir_op_cancel(&n.rec[0].op);
+		run(&n);
+		net_end(&n);
+	}
+	assert_true(found > 0);
+}
+
 static const struct harness_case cases[] = {
+	CASE(timeout_of_a_connection_is_not_that_of_a_deadline),
 	CASE(bytes_are_spliced_through_a_pipe),
 	CASE(splice_waits_for_either_side_and_is_cancelled),
 	CASE(a_connection_is_made_and_used),

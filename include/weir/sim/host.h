@@ -7,8 +7,7 @@
  *
  *	static void start(struct weir_sim_host *host, void *arg)
  *	{
- *		opts.sim = weir_sim_host_world(host);
- *		weir_reactor_create(&server->r, &opts);
+ *		weir_reactor_create(&server->r, NULL);
  *		weir_sim_listen(opts.sim, &server->fd, "a:7000", 16);
  *		...			// what the program's main() does
  *	}
@@ -21,7 +20,8 @@
  *	weir_sim_run(sim, WEIR_SEC, 0);
  *	weir_sim_host_power_off(host);
  *
- * To a host belong the reactors and descriptors that its program makes, in
+ * Reactors and groups that a program makes are in its world, unless it chooses a
+ * backend.  To a host belong the reactors and descriptors that its program makes, in
  * .start() and in callbacks of its reactors; the sockets and listeners whose
  * name is its own, alone or followed by '/' or ':' ("a", "a:7000"); and the
  * files below the directory of its name.  That directory is the root of its

@@ -70,7 +70,7 @@ WEIR_API int weir_sim_socket_pair(struct weir_sim *sim, int fds[2]);
 /*
  * Create a pipe in @sim, from @fds[1] to @fds[0].
  *
- * It takes no time, and holds 64 KiB.
+ * It takes no time, and holds 64 KiB; see weir_sim_pipe_size().
  *
  * Returns 0 with both of @fds set, to be closed by the caller, or
  *   -EMFILE  no descriptor left
@@ -81,6 +81,22 @@ WEIR_API int weir_sim_socket_pair(struct weir_sim *sim, int fds[2]);
  * Re-creates pipe(2).
  */
 WEIR_API int weir_sim_pipe(struct weir_sim *sim, int fds[2]);
+
+/*
+ * Set the capacity of the pipe of the simulated @fd to at least @bytes, at most
+ * 1 MiB, or, with 0, only ask for it.
+ *
+ * Returns the capacity, or
+ *   -EBADF  @fd is not open, or no pipe
+ *   -EPERM  @bytes is too much
+ *   -EBUSY  more bytes are in it
+ *
+ * Call on the world's thread.
+ *
+ * Re-creates fcntl(2) with F_SETPIPE_SZ and F_GETPIPE_SZ, on a descriptor of a
+ * world.
+ */
+WEIR_API int weir_sim_pipe_size(int fd, uint32_t bytes);
 
 /*
  * Create a socket of host @name in @sim, to be connected by weir_connect().
