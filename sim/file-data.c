@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <weir/crc32c.h>
+
 #include "sim/file.h"
 
 /* Sets of bytes of a file: those that take space, and those that are bad. */
@@ -634,6 +636,7 @@ int64_t inode_write(struct inode *i, const struct io_step *step, uint64_t len,
 				      (uint32_t)((at + n - 1) / SECTOR)))
 			return done ? (int64_t)done : -ENOMEM;
 		sim_step_drain(step, done, c->now + at, n);
+		sim_mix(i->files->sim, weir_crc32c(0, c->now + at, n));
 	}
 	i->changed_ns = i->files->sim->now_ns;
 	return (int64_t)len;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -459,6 +460,14 @@ static uint32_t file_grain(struct sim_fd *f)
 	return is_direct(file) ? file->inode->align : 1;
 }
 
+static void file_describe(struct sim_fd *f, char *ret, size_t capacity)
+{
+	const struct file *file = file_of(f);
+
+	snprintf(ret, capacity, ", '%s'", is_dir(file) ? file->dir :
+						   file->inode->name->path);
+}
+
 static void file_release(struct sim_fd *f)
 {
 	struct file *file = file_of(f);
@@ -478,5 +487,6 @@ const struct sim_fd_class file_class = {
 	.failed = file_failed,
 	.grain = file_grain,
 	.delay = file_delay,
+	.describe = file_describe,
 	.release = file_release,
 };

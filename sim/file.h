@@ -211,7 +211,7 @@ void chunk_durable(const struct chunk *c, unsigned char *ret);
 
 /* Names: file-name.c */
 
-#define PATH_BYTES 4096
+#define PATH_BYTES SIM_PATH_BYTES
 
 /* The end of the part of [@from, @to) that can be written before the space is
  * full. */

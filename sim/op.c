@@ -3,6 +3,7 @@
  * operation from start to end. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -728,6 +729,42 @@ static bool names_fd(const struct weir_op *op)
 	return op->kind != IO_NOP && op->kind != IO_WORK && !sim_names_path(op);
 }
 
+static bool has_range(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_READ: case IO_WRITE: case IO_RECV: case IO_SEND:
+	case IO_FSYNC: case IO_FALLOCATE: case IO_SPLICE: case IO_COPY_RANGE:
+		return op->u.io.len;
+	default:
+		return false;
+	}
+}
+
+/* What it is about: names, descriptor, bytes. */
+static void trace_begin(struct weir_sim *sim, const struct weir_op *op)
+{
+	char what[2 * SIM_PATH_BYTES + 8] = "", bytes[64] = "", at[32] = "";
+	char name[SIM_PATH_BYTES], to[SIM_PATH_BYTES];
+	struct sim_fd *f = ((const struct sim_io *)(const void *)
+				    op->backend)->f;
+
+	if (sim_names_path(op) && !sim_path_names(sim, op, name, to))
+		snprintf(what, sizeof(what), op->kind == IO_RENAME ?
+				 ", '%s' to '%s'" : ", '%s'", name, to);
+	else if (f && f->cls->describe)
+		f->cls->describe(f, what, sizeof(what));
+	if (has_range(op))
+		snprintf(bytes, sizeof(bytes), ", %llu bytes",
+			 (unsigned long long)op->u.io.len);
+	if (f && !f->cls->socket && op->u.io.off != WEIR_OFF_STREAM &&
+	    (has_range(op) || op->kind == IO_READV || op->kind == IO_WRITEV))
+		snprintf(at, sizeof(at), " at %llu",
+			 (unsigned long long)op->u.io.off);
+	sim_trace(sim, "%s: %s %u begins, on %d%s%s%s",
+		  sim_of(op->reactor)->label, sim_io_name(op),
+		  sim_io_serial(op), sim_fd_number(f), what, bytes, at);
+}
+
 static bool is_workers(const struct weir_op *op)
 {
 	return op->kind == IO_WORK || op->kind == IO_COPY_RANGE;
@@ -749,8 +786,7 @@ void sim_submit(struct weir_reactor *r, struct weir_op *op)
 	if (io->f)
 		sim_fd_use(io->f);
 	if (sim_traced(sim))
-		sim_trace(sim, "%s: %s %u begins, on %d", sim_of(r)->label,
-			  sim_io_name(op), io->serial, sim_fd_number(io->f));
+		trace_begin(sim, op);
 	if (sim_of(r)->host)
 		sim_of(r)->host->begins(sim_of(r)->host);
 	if (is_workers(op) && sim_worker_ensure(r))

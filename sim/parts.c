@@ -52,7 +52,7 @@ void sim_mix(struct weir_sim *sim, uint64_t value)
 void sim_trace(struct weir_sim *sim, const char *fmt, ...)
 {
 	uint64_t ns = sim->now_ns - SIM_BEGINNING;
-	char line[256];
+	char line[512];
 	va_list ap;
 	int n;
 

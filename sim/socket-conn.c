@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/crc32c.h>
+
 #include "base/why.h"
 #include "sim/socket.h"
 
@@ -329,6 +331,18 @@ static void draw_stall(struct flow *fl)
 		fl->stalled_ns = until;
 }
 
+/* What is sent is part of what has happened. */
+static void mix_ring(const struct flow *fl, uint64_t pos, uint64_t len)
+{
+	uint64_t at = pos & (fl->capacity - 1), n = fl->capacity - at;
+	uint32_t crc;
+
+	if (n > len)
+		n = len;
+	crc = weir_crc32c(0, fl->ring + at, n);
+	sim_mix(sim_of_flow(fl), weir_crc32c(crc, fl->ring, len - n));
+}
+
 int64_t flow_send(struct flow *fl, const struct io_step *step)
 {
 	uint64_t n = sim_step_len(step);
@@ -340,6 +354,7 @@ int64_t flow_send(struct flow *fl, const struct io_step *step)
 	if (err)
 		return err;
 	at_ring(fl->ring, fl->capacity, fl->sent, n, step, copy_in);
+	mix_ring(fl, fl->sent, n);
 	draw_stall(fl);
 	add_parts(fl, fl->sent, fl->sent + n);
 	fl->sent += n;

@@ -339,6 +339,11 @@ static void listener_closed(struct sim_fd *f)
 	turn_away(listener_of(f), false);
 }
 
+static void listener_describe(struct sim_fd *f, char *ret, size_t capacity)
+{
+	snprintf(ret, capacity, ", '%s'", listener_of(f)->name);
+}
+
 static void listener_release(struct sim_fd *f)
 {
 	struct listener *l = listener_of(f);
@@ -356,6 +361,7 @@ static const struct sim_fd_class listener_class = {
 	.socket = true,
 	.accept = listener_accept,
 	.events = listener_events,
+	.describe = listener_describe,
 	.closed = listener_closed,
 	.release = listener_release,
 };

@@ -2,6 +2,7 @@
 /* Sockets and pipes: the calls on them. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,6 +248,14 @@ static void end_closed(struct sim_fd *f)
 		conn_leave(e);
 }
 
+static void end_describe(struct sim_fd *f, char *ret, size_t capacity)
+{
+	const struct end *e = end_of(f);
+
+	snprintf(ret, capacity, e->conn ? ", '%s' to '%s'" : ", '%s'", e->name,
+		 e->conn ? e->conn->name[!e->side] : "");
+}
+
 static void end_release(struct sim_fd *f)
 {
 	end_free(end_of(f));
@@ -261,6 +270,7 @@ const struct sim_fd_class socket_class = {
 	.write = end_write,
 	.call = socket_call,
 	.events = socket_events,
+	.describe = end_describe,
 	.closed = end_closed,
 	.release = end_release,
 };

@@ -458,6 +458,8 @@ struct sim_fd_class {
 	uint32_t (*grain)(struct sim_fd *f);
 	/* The latency if it is not that of @device; NULL: it is. */
 	uint64_t (*delay)(struct sim_fd *f, const struct weir_op *op);
+	/* What it is, for the trace: ", 'a/log'".  NULL: nothing more. */
+	void (*describe)(struct sim_fd *f, char *ret, size_t capacity);
 	/* Its number was released. */
 	void (*closed)(struct sim_fd *f);
 	/* It is not used any more: free it. */
@@ -556,7 +558,9 @@ static inline bool sim_names_path(const struct weir_op *op)
 /* file-path.c: operations with a path. */
 int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op);
 
-/* Its names, from the root of the world, to @name and @to of PATH_BYTES; only a
+#define SIM_PATH_BYTES 4096
+
+/* Its names, from the root of the world, to @name and @to of that size; only a
  * rename has a second one.  0 or a negative errno. */
 int sim_path_names(struct weir_sim *sim, const struct weir_op *op, char *name,
 		   char *to);

@@ -331,7 +331,8 @@ static bool run_for(struct run *run, uint64_t ns,
 		begun = events(run);
 		if (now >= until)
 			return false;
-		if (!weir_sim_run(run->sim, until - now, 1000) &&
+		now = until - now < WEIR_SEC ? until - now : WEIR_SEC;
+		if (!weir_sim_run(run->sim, now, 1000) &&
 		    events(run) == begun)
 			return all_done(run, is_done);
 	}
