@@ -210,6 +210,13 @@ struct vfd_info {
 	uint32_t align, mem_align;
 };
 
+struct vfd_signal_ops {
+	/* The descriptor to watch for a signal, or a negative errno. */
+	int (*open)(struct weir_reactor *r, int signo);
+	/* Whether it was sent since the last call. */
+	bool (*take)(int fd);
+};
+
 struct vfd_ops {
 	bool (*is_open)(int fd);
 	void (*close)(int fd);
@@ -219,10 +226,7 @@ struct vfd_ops {
 	int (*peer)(int fd, struct sockaddr_storage *ret, uint32_t *len);
 	/* The world of the host whose program runs on this thread, or NULL. */
 	struct weir_sim *(*world_here)(void);
-	/* A signal: the descriptor to watch, or a negative errno; whether it
-	 * was sent since the last call. */
-	int (*signal_open)(struct weir_reactor *r, int signo);
-	bool (*signal_take)(int fd);
+	const struct vfd_signal_ops *signals;
 	/* A counter.  Taking its value sets it to 0. */
 	void (*counter_add)(int fd, uint64_t n);
 	uint64_t (*counter_take)(int fd);

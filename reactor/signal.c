@@ -32,7 +32,7 @@ static bool take(const struct weir_signal *sig, struct signalfd_siginfo *ret)
 	if (!fd_is_virtual(sig->fd))
 		return read(sig->fd, ret, sizeof(*ret)) == sizeof(*ret);
 	*ret = (struct signalfd_siginfo){ .ssi_signo = (uint32_t)sig->signo };
-	return vfd_ops->signal_take(sig->fd);
+	return vfd_ops->signals->take(sig->fd);
 }
 
 /* One at a time, because the callback may destroy the object; the watch is
@@ -102,7 +102,7 @@ static int signal_open(struct weir_signal *sig, struct weir_reactor *r)
 	int err;
 
 	if (r->backend->isolated) {
-		sig->fd = vfd_ops->signal_open(r, sig->signo);
+		sig->fd = vfd_ops->signals->open(r, sig->signo);
 		return sig->fd < 0 ? why_no_fd(sig->fd, "weir_signal_create",
 					       "a simulated signal") : 0;
 	}

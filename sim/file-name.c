@@ -193,58 +193,6 @@ int names_change(struct sim_files *files, const struct leads *at, uint32_t n)
 	return 0;
 }
 
-static bool is_below(const char *path, const char *dir)
-{
-	size_t len = strlen(dir);
-
-	return begins_with(path, dir) && path[len] == '/';
-}
-
-/* Where @path is when the directory @from is @to. */
-static int moved(const char *path, const char *from, const char *to, char *ret)
-{
-	int len = snprintf(ret, PATH_BYTES, "%s%s", to, path + strlen(from));
-
-	return len < PATH_BYTES ? 0 : -ENAMETOOLONG;
-}
-
-int names_move(struct sim_files *files, const char *from, const char *to)
-{
-	/* Also where nothing but the names below says that it is there. */
-	struct name *a = name_make(files, from), *b = name_make(files, to);
-	uint32_t n_names = files->n_names, n = 0;
-	struct leads *at = calloc(2 * (size_t)n_names + 2, sizeof(*at));
-	struct name **names = malloc(n_names * sizeof(struct name *));
-	char path[PATH_BYTES];
-	int err = a && b && at && names ? 0 : -ENOMEM;
-
-	/* New names change the places of the others. */
-	if (!err)
-		memcpy(names, files->names, n_names * sizeof(struct name *));
-	if (!err && !a->now) {
-		at[n++] = (struct leads){ a, NULL };
-		at[n++] = (struct leads){ b, b->now };
-	}
-	for (uint32_t i = 0; i < n_names && !err; i++) {
-		const char *was = names[i]->path;
-
-		if (!names[i]->now ||
-		    (strcmp(was, from) && !is_below(was, from)))
-			continue;
-		err = moved(was, from, to, path);
-		at[n++] = (struct leads){ names[i], NULL };
-		at[n].name = err ? NULL : name_make(files, path);
-		at[n].to = names[i]->now;
-		if (!err && !at[n++].name)
-			err = -ENOMEM;
-	}
-	if (!err)
-		err = names_change(files, at, n);
-	free(names);
-	free(at);
-	return err;
-}
-
 /* Remove the marked changes from the journal: the first @n are durable, the
  * others are lost. */
 static void finish(struct sim_files *files, uint64_t n)

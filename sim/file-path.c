@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
+#include <weir/sim/file.h>
+
+#include "base/why.h"
 #include "sim/file.h"
 
 #define COMPONENT_MAX 255
@@ -174,7 +178,7 @@ int inode_open(struct inode *i, int flags)
 	return err ? err : fd;
 }
 
-int path_open(struct sim_files *files, const char *path, int flags, mode_t mode)
+static int path_open(struct sim_files *files, const char *path, int flags, mode_t mode)
 {
 	struct inode *i = name_inode(files, path);
 	int fd;
@@ -261,7 +265,7 @@ static void stat_at(const char *path, const struct inode *i, struct statx *ret)
 		tell(ret, i);
 }
 
-int stat_name(struct sim_files *files, const char *path, struct statx *ret)
+static int stat_name(struct sim_files *files, const char *path, struct statx *ret)
 {
 	struct inode *i = name_inode(files, path);
 
@@ -271,7 +275,7 @@ int stat_name(struct sim_files *files, const char *path, struct statx *ret)
 	return 0;
 }
 
-void stat_open(const struct file *file, struct statx *ret)
+static void stat_open(const struct file *file, struct statx *ret)
 {
 	stat_at(file->dir ? file->dir : "", file->inode, ret);
 }
@@ -327,6 +331,60 @@ static int check_rename_dir(struct sim_files *files, const char *from,
 	return has_file_above(files, to) ? -ENOTDIR : 0;
 }
 
+static bool is_below(const char *path, const char *dir)
+{
+	size_t len = strlen(dir);
+
+	return begins_with(path, dir) && path[len] == '/';
+}
+
+/* Where @path is when the directory @from is @to. */
+static int moved(const char *path, const char *from, const char *to, char *ret)
+{
+	int len = snprintf(ret, PATH_BYTES, "%s%s", to, path + strlen(from));
+
+	return len < PATH_BYTES ? 0 : -ENAMETOOLONG;
+}
+
+/* Give the directory @from, with all that is in it, the name @to, which nothing
+ * has but an empty directory: 0 or a negative errno. */
+static int names_move(struct sim_files *files, const char *from, const char *to)
+{
+	/* Also where nothing but the names below says that it is there. */
+	struct name *a = name_make(files, from), *b = name_make(files, to);
+	uint32_t n_names = files->n_names, n = 0;
+	struct leads *at = calloc(2 * (size_t)n_names + 2, sizeof(*at));
+	struct name **names = malloc(n_names * sizeof(struct name *));
+	char path[PATH_BYTES];
+	int err = a && b && at && names ? 0 : -ENOMEM;
+
+	/* New names change the places of the others. */
+	if (!err)
+		memcpy(names, files->names, n_names * sizeof(struct name *));
+	if (!err && !a->now) {
+		at[n++] = (struct leads){ a, NULL };
+		at[n++] = (struct leads){ b, b->now };
+	}
+	for (uint32_t i = 0; i < n_names && !err; i++) {
+		const char *was = names[i]->path;
+
+		if (!names[i]->now ||
+		    (strcmp(was, from) && !is_below(was, from)))
+			continue;
+		err = moved(was, from, to, path);
+		at[n++] = (struct leads){ names[i], NULL };
+		at[n].name = err ? NULL : name_make(files, path);
+		at[n].to = names[i]->now;
+		if (!err && !at[n++].name)
+			err = -ENOMEM;
+	}
+	if (!err)
+		err = names_change(files, at, n);
+	free(names);
+	free(at);
+	return err;
+}
+
 /* Open directories go with it. */
 static int rename_dir(struct sim_files *files, const char *from,
 		      const char *to)
@@ -378,7 +436,7 @@ static int check_rename(struct sim_files *files, const char *from,
 	return !target && has_file_above(files, to) ? -ENOTDIR : 0;
 }
 
-int rename_now(struct sim_files *files, const char *from, const char *to,
+static int rename_now(struct sim_files *files, const char *from, const char *to,
 	       uint32_t flags)
 {
 	int err = check_rename(files, from, to, flags);
@@ -400,7 +458,7 @@ int rename_now(struct sim_files *files, const char *from, const char *to,
 						     { b, a->now } }, 2);
 }
 
-int unlink_now(struct sim_files *files, const char *path, uint32_t flags)
+static int unlink_now(struct sim_files *files, const char *path, uint32_t flags)
 {
 	bool dir = flags & AT_REMOVEDIR;
 
@@ -543,4 +601,125 @@ int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
 	default:
 		return unlink_now(files, name, op->u.io.flags);
 	}
+}
+
+/* The same at once, for tests and programs without a reactor. */
+
+/* The name of @path in *@ret: 0 or a negative errno. */
+static int resolve(struct weir_sim *sim, const char *path,
+		   struct sim_files **files, char *ret)
+{
+	*files = files_of(sim);
+	return *files ? path_resolve(sim, "", AT_FDCWD, path, ret) : -ENOMEM;
+}
+
+int weir_sim_rename(struct weir_sim *sim, const char *from, const char *to,
+		    uint32_t flags)
+{
+	char a[PATH_BYTES], b[PATH_BYTES];
+	struct sim_files *files;
+	int err = resolve(sim, from, &files, a);
+
+	if (!err)
+		err = resolve(sim, to, &files, b);
+	return err ? err : rename_now(files, a, b, flags);
+}
+
+int weir_sim_unlink(struct weir_sim *sim, const char *path, uint32_t flags)
+{
+	struct sim_files *files;
+	char name[PATH_BYTES];
+	int err = resolve(sim, path, &files, name);
+
+	return err ? err : unlink_now(files, name, flags);
+}
+
+int weir_sim_link(int fd, const char *path)
+{
+	struct sim_fd *f = sim_fd_find(fd);
+	struct file *file = f ? file_of(f) : NULL;
+	struct sim_files *files;
+	char name[PATH_BYTES];
+	struct name *entry;
+	int err;
+
+	if (!file)
+		return f ? -EINVAL : -EBADF;
+	if (f->dead)
+		return -EIO;
+	if (!file->inode || file->inode->kind != INODE_FILE)
+		return -EPERM;
+	err = resolve(f->sim, path, &files, name);
+	if (err)
+		return err;
+	if (name_inode(files, name) || dir_exists(files, name))
+		return -EEXIST;
+	if (has_file_above(files, name))
+		return -ENOTDIR;
+	entry = name_make(files, name);
+	return entry ? names_change(files, &(struct leads){ entry,
+							    file->inode }, 1) :
+		       -ENOMEM;
+}
+
+static void tell_stat(struct stat *ret, const struct statx *st)
+{
+	*ret = (struct stat){
+		.st_dev = makedev(st->stx_dev_major, st->stx_dev_minor),
+		.st_ino = st->stx_ino,
+		.st_mode = st->stx_mode,
+		.st_nlink = st->stx_nlink,
+		.st_rdev = makedev(st->stx_rdev_major, st->stx_rdev_minor),
+		.st_size = (off_t)st->stx_size,
+		.st_blksize = (blksize_t)st->stx_blksize,
+		.st_blocks = (blkcnt_t)st->stx_blocks,
+		.st_mtim = { st->stx_mtime.tv_sec, st->stx_mtime.tv_nsec },
+	};
+	ret->st_atim = ret->st_ctim = ret->st_mtim;
+}
+
+int weir_sim_stat(struct weir_sim *sim, const char *path, struct stat *ret)
+{
+	struct sim_files *files;
+	char name[PATH_BYTES];
+	struct statx st;
+	int err = resolve(sim, path, &files, name);
+
+	if (!err)
+		err = stat_name(files, name, &st);
+	if (!err)
+		tell_stat(ret, &st);
+	return err;
+}
+
+int weir_sim_fstat(int fd, struct stat *ret)
+{
+	struct sim_fd *f = sim_fd_find(fd);
+	struct statx st;
+
+	if (!f)
+		return -EBADF;
+	if (f->dead)
+		return -EIO;
+	if (!file_of(f)) {
+		*ret = (struct stat){ .st_nlink = 1, .st_mode = 0600 |
+			(f->cls->socket ? S_IFSOCK : S_IFIFO) };
+		return 0;
+	}
+	stat_open(file_of(f), &st);
+	tell_stat(ret, &st);
+	return 0;
+}
+
+int weir_sim_file_open(struct weir_sim *sim, const char *path, int flags,
+		       mode_t mode)
+{
+	struct sim_files *files = files_of(sim);
+	char name[PATH_BYTES];
+	int fd = files ? path_resolve(sim, "", AT_FDCWD, path, name) : -ENOMEM;
+
+	if (!fd)
+		fd = path_open(files, name, flags, mode);
+	return fd < 0 ? why(fd, "weir_sim_file_open: %s: %s", path,
+			    strerror(-fd)) : fd;
 }

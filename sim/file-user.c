@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "base/why.h"
 #include "sim/file.h"
@@ -67,19 +66,6 @@ int weir_sim_disk(struct weir_sim *sim, const char *path, uint64_t bytes,
 	return 0;
 }
 
-int weir_sim_file_open(struct weir_sim *sim, const char *path, int flags,
-		       mode_t mode)
-{
-	struct sim_files *files = files_of(sim);
-	char name[PATH_BYTES];
-	int fd = files ? path_resolve(sim, "", AT_FDCWD, path, name) : -ENOMEM;
-
-	if (!fd)
-		fd = path_open(files, name, flags, mode);
-	return fd < 0 ? why(fd, "weir_sim_file_open: %s: %s", path,
-			    strerror(-fd)) : fd;
-}
-
 /* The file or disk @path: 0, -ENOENT or -EISDIR; *@name is set where
  * possible. */
 static int look_up(struct weir_sim *sim, const char *path, struct name **name,
@@ -97,112 +83,6 @@ static int look_up(struct weir_sim *sim, const char *path, struct name **name,
 	if (!*name || !(*name)->now)
 		return -ENOENT;
 	*ret = (*name)->now;
-	return 0;
-}
-
-/* The name of @path in *@ret: 0 or a negative errno. */
-static int resolve(struct weir_sim *sim, const char *path,
-		   struct sim_files **files, char *ret)
-{
-	*files = files_of(sim);
-	return *files ? path_resolve(sim, "", AT_FDCWD, path, ret) : -ENOMEM;
-}
-
-int weir_sim_rename(struct weir_sim *sim, const char *from, const char *to,
-		    uint32_t flags)
-{
-	char a[PATH_BYTES], b[PATH_BYTES];
-	struct sim_files *files;
-	int err = resolve(sim, from, &files, a);
-
-	if (!err)
-		err = resolve(sim, to, &files, b);
-	return err ? err : rename_now(files, a, b, flags);
-}
-
-int weir_sim_unlink(struct weir_sim *sim, const char *path, uint32_t flags)
-{
-	struct sim_files *files;
-	char name[PATH_BYTES];
-	int err = resolve(sim, path, &files, name);
-
-	return err ? err : unlink_now(files, name, flags);
-}
-
-int weir_sim_link(int fd, const char *path)
-{
-	struct sim_fd *f = sim_fd_find(fd);
-	struct file *file = f ? file_of(f) : NULL;
-	struct sim_files *files;
-	char name[PATH_BYTES];
-	struct name *entry;
-	int err;
-
-	if (!file)
-		return f ? -EINVAL : -EBADF;
-	if (f->dead)
-		return -EIO;
-	if (!file->inode || file->inode->kind != INODE_FILE)
-		return -EPERM;
-	err = resolve(f->sim, path, &files, name);
-	if (err)
-		return err;
-	if (name_inode(files, name) || dir_exists(files, name))
-		return -EEXIST;
-	if (has_file_above(files, name))
-		return -ENOTDIR;
-	entry = name_make(files, name);
-	return entry ? names_change(files, &(struct leads){ entry,
-							    file->inode }, 1) :
-		       -ENOMEM;
-}
-
-static void tell(struct stat *ret, const struct statx *st)
-{
-	*ret = (struct stat){
-		.st_dev = makedev(st->stx_dev_major, st->stx_dev_minor),
-		.st_ino = st->stx_ino,
-		.st_mode = st->stx_mode,
-		.st_nlink = st->stx_nlink,
-		.st_rdev = makedev(st->stx_rdev_major, st->stx_rdev_minor),
-		.st_size = (off_t)st->stx_size,
-		.st_blksize = (blksize_t)st->stx_blksize,
-		.st_blocks = (blkcnt_t)st->stx_blocks,
-		.st_mtim = { st->stx_mtime.tv_sec, st->stx_mtime.tv_nsec },
-	};
-	ret->st_atim = ret->st_ctim = ret->st_mtim;
-}
-
-int weir_sim_stat(struct weir_sim *sim, const char *path, struct stat *ret)
-{
-	struct sim_files *files;
-	char name[PATH_BYTES];
-	struct statx st;
-	int err = resolve(sim, path, &files, name);
-
-	if (!err)
-		err = stat_name(files, name, &st);
-	if (!err)
-		tell(ret, &st);
-	return err;
-}
-
-int weir_sim_fstat(int fd, struct stat *ret)
-{
-	struct sim_fd *f = sim_fd_find(fd);
-	struct statx st;
-
-	if (!f)
-		return -EBADF;
-	if (f->dead)
-		return -EIO;
-	if (!file_of(f)) {
-		*ret = (struct stat){ .st_nlink = 1, .st_mode = 0600 |
-			(f->cls->socket ? S_IFSOCK : S_IFIFO) };
-		return 0;
-	}
-	stat_open(file_of(f), &st);
-	tell(ret, &st);
 	return 0;
 }
 

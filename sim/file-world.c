@@ -252,11 +252,3 @@ int sim_file_reopen(int fd, int flags)
 		return -EBADF;
 	return f->dead ? -EIO : inode_open(file->inode, flags);
 }
-
-void sim_file_close(int fd)
-{
-	struct sim_fd *f = sim_fd_find(fd);
-
-	if (f)
-		sim_fd_close(f);
-}

@@ -245,10 +245,6 @@ bool has_file_above(struct sim_files *files, const char *path);
 /* Make the @n names lead where @at says: 0 or -ENOMEM. */
 int names_change(struct sim_files *files, const struct leads *at, uint32_t n);
 
-/* Give the directory @from, with all that is in it, the name @to, which nothing
- * has but an empty directory: 0 or -ENOMEM. */
-int names_move(struct sim_files *files, const char *from, const char *to);
-
 /* Make the name lead to @i, durably. */
 void name_settle(struct name *name, struct inode *i);
 
@@ -273,16 +269,5 @@ int path_resolve(struct weir_sim *sim, const char *root, int dirfd,
 /* Make a descriptor of @i, which is not a directory; O_TRUNC has been carried
  * out. */
 int inode_open(struct inode *i, int flags);
-
-/* rename(2), unlink(2) and statx(2) of names. */
-int rename_now(struct sim_files *files, const char *from, const char *to,
-	       uint32_t flags);
-int unlink_now(struct sim_files *files, const char *path, uint32_t flags);
-int stat_name(struct sim_files *files, const char *path, struct statx *ret);
-void stat_open(const struct file *file, struct statx *ret);
-
-/* Open the file of that name: a descriptor, or a negative errno. */
-int path_open(struct sim_files *files, const char *path, int flags,
-	      mode_t mode);
 
 #endif /* SIM_FILE_H */

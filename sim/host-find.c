@@ -8,11 +8,6 @@
 
 _Thread_local struct weir_sim_host *sim_acting;
 
-struct weir_sim *sim_world_here(void)
-{
-	return sim_acting ? sim_acting->sim : NULL;
-}
-
 struct weir_sim_host *sim_host_named(struct weir_sim *sim, const char *name)
 {
 	size_t len = strcspn(name, "/:");

@@ -28,7 +28,6 @@ libsim_la_SOURCES += \
 	%D%/runner.h \
 	%D%/schedule.c \
 	%D%/signal.c \
-	%D%/socket-call.c \
 	%D%/socket-conn.c \
 	%D%/socket-connect.c \
 	%D%/socket.c \

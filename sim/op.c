@@ -75,21 +75,6 @@ int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 	return f->fd;
 }
 
-void sim_fd_replace(struct sim_fd *old, struct sim_fd *f,
-		    const struct sim_fd_class *cls)
-{
-	struct weir_sim *sim = old->sim;
-
-	debug_check(old->users == 1 && op_queue_empty(&old->waiting));
-	sim->fds[(uint32_t)(old->fd - FD_BASE) & (FDS_MAX - 1)] = f;
-	f->sim = sim;
-	f->cls = cls;
-	f->users = 1;
-	f->fd = old->fd;
-	op_queue_init(&f->waiting);
-	old->fd = -1;
-}
-
 struct sim_fd *sim_fd_find(int fd)
 {
 	struct weir_sim *sim;
@@ -379,7 +364,9 @@ static int64_t splice_now(struct weir_sim *sim, struct weir_op *op)
 		return -EBADF;
 	if (in->dead || out->dead)
 		return -EIO;
-	res = sim_socket_splice(in, out, op->u.io.len, &blocked);
+	if (!in->cls->splice)
+		return -EINVAL;
+	res = in->cls->splice(in, out, op->u.io.len, &blocked);
 	if (res == SIM_NOT_YET)
 		wait_for(op, blocked);
 	return res;
@@ -733,7 +720,7 @@ static bool has_range(const struct weir_op *op)
 {
 	switch (op->kind) {
 	case IO_READ: case IO_WRITE: case IO_RECV: case IO_SEND:
-	case IO_FSYNC: case IO_FALLOCATE: case IO_SPLICE: case IO_COPY_RANGE:
+	case IO_FSYNC: case IO_SPLICE: case IO_COPY_RANGE:
 		return op->u.io.len;
 	default:
 		return false;

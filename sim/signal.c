@@ -39,7 +39,7 @@ static const struct sim_fd_class signal_class = {
 	.release = release,
 };
 
-int sim_signal_open(struct weir_reactor *r, int signo)
+static int signal_open(struct weir_reactor *r, int signo)
 {
 	struct signal_fd *s = calloc(1, sizeof(*s));
 	int fd;
@@ -55,7 +55,7 @@ int sim_signal_open(struct weir_reactor *r, int signo)
 	return fd;
 }
 
-bool sim_signal_take(int fd)
+static bool signal_take(int fd)
 {
 	struct signal_fd *s = signal_of(sim_fd_find(fd));
 	bool was = s->pending;
@@ -63,6 +63,11 @@ bool sim_signal_take(int fd)
 	s->pending = false;
 	return was;
 }
+
+const struct vfd_signal_ops sim_signal_ops = {
+	.open = signal_open,
+	.take = signal_take,
+};
 
 static struct signal_fd *find(struct weir_sim *sim,
 			      const struct weir_sim_host *host, int signo)

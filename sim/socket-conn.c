@@ -18,6 +18,8 @@
 #define SIDE_MAX 65536u
 #define PIPE_SEND 4096u
 #define PIPE_RECV (SIDE_MAX - PIPE_SEND)
+#define PAGE 4096u
+#define PIPE_MAX (1u << 20)	/* Of a user without privileges. */
 #define STALL_LONGEST 18	/* 2^17 ms are two minutes. */
 
 static void end_hears(struct end *e, enum part_what what);
@@ -59,15 +61,6 @@ static uint64_t capacity_of(const struct flow *fl)
 uint64_t flow_space(const struct flow *fl)
 {
 	return fl->send_max - (fl->sent - fl->acked);
-}
-
-uint32_t pipe_resize(struct conn *conn, uint32_t bytes)
-{
-	struct flow *fl = &conn->flow[1];
-
-	if (bytes && bytes >= PIPE_SEND + (fl->arrived - fl->read))
-		fl->recv_max = bytes - PIPE_SEND;
-	return fl->recv_max + PIPE_SEND;
 }
 
 static struct sim_link *link_from(const struct conn *conn, uint32_t side)
@@ -864,4 +857,25 @@ int weir_sim_partition(struct weir_sim *sim, const char *a, const char *b,
 		return why(-ENOMEM, "weir_sim_partition: no memory");
 	at = find_partition(s, a, b);
 	return on ? set_partition(s, at, a, b) : lift_partition(s, at, a, b);
+}
+
+int weir_sim_pipe_size(int fd, uint32_t bytes)
+{
+	struct sim_fd *f = sim_fd_find(fd);
+	uint32_t size = PAGE;
+	struct flow *fl;
+
+	if (!f || f->cls != &pipe_class)
+		return -EBADF;
+	if (bytes > PIPE_MAX)
+		return -EPERM;
+	fl = &end_of(f)->conn->flow[1];
+	while (size < bytes)
+		size *= 2;
+	if (bytes && size < PIPE_SEND + (fl->arrived - fl->read))
+		return -EBUSY;
+	/* What is not in the part that a reader sees. */
+	if (bytes)
+		fl->recv_max = size > PIPE_SEND ? size - PIPE_SEND : PIPE_SEND;
+	return (int)(fl->recv_max + PIPE_SEND);
 }

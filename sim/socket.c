@@ -248,6 +248,75 @@ static void end_closed(struct sim_fd *f)
 		conn_leave(e);
 }
 
+/* Splice: what one end has, as far as the other has space. */
+
+static bool is_end(const struct sim_fd *f)
+{
+	return f->cls == &pipe_class || f->cls == &socket_class;
+}
+
+static int check_splice(const struct sim_fd *in, const struct sim_fd *out)
+{
+	const struct end *from = weir_container_of(in, const struct end, f);
+	const struct end *to = weir_container_of(out, const struct end, f);
+
+	if (!is_end(in) || !is_end(out) || from->conn == to->conn ||
+	    (in->cls != &pipe_class && out->cls != &pipe_class))
+		return -EINVAL;
+	if ((in->cls == &pipe_class && from->side) ||
+	    (out->cls == &pipe_class && !to->side))
+		return -EBADF;
+	return 0;
+}
+
+/* Whether @e can be written to: how much, or SIM_NOT_YET, or why not. */
+static int64_t space_of(struct end *e)
+{
+	static const struct io_step nothing = { .off = WEIR_OFF_STREAM };
+	int64_t res = end_write(&e->f, &nothing);
+
+	if (res)
+		return res;
+	return flow_space(flow_out(e)) ? (int64_t)flow_space(flow_out(e)) :
+					 SIM_NOT_YET;
+}
+
+static int64_t end_splice(struct sim_fd *in, struct sim_fd *out, uint64_t len,
+			  struct sim_fd **blocked)
+{
+	char block[PIPE_BLOCK];
+	struct io_step step = { .off = WEIR_OFF_STREAM, .addr = block };
+	int64_t res = check_splice(in, out);
+	uint64_t done = 0;
+
+	if (!res) {
+		*blocked = out;
+		res = space_of(end_of(out));
+	}
+	if (res < 0)
+		return res;
+	if (len > (uint64_t)res)
+		len = (uint64_t)res;
+	if (len > 1 && sim_fault(in->sim, WEIR_SIM_SHORT, "splice"))
+		len = 1 + sim_below(sim_fault_rng(in->sim, WEIR_SIM_SHORT),
+				    len - 1);
+	*blocked = in;
+	while (done < len) {
+		step.len = len - done < sizeof(block) ? len - done :
+							sizeof(block);
+		res = done ? flow_receive(flow_in(end_of(in)), &step, false) :
+			     end_read(in, &step);
+		if (res <= 0)
+			return done ? (int64_t)done : res;
+		step.len = (uint64_t)res;
+		res = flow_send(flow_out(end_of(out)), &step);
+		if (res < 0)
+			return res;
+		done += step.len;
+	}
+	return (int64_t)done;
+}
+
 static void end_describe(struct sim_fd *f, char *ret, size_t capacity)
 {
 	const struct end *e = end_of(f);
@@ -269,6 +338,7 @@ const struct sim_fd_class socket_class = {
 	.read = end_read,
 	.write = end_write,
 	.call = socket_call,
+	.splice = end_splice,
 	.events = socket_events,
 	.describe = end_describe,
 	.closed = end_closed,
@@ -309,76 +379,8 @@ const struct sim_fd_class pipe_class = {
 	.waits = true,
 	.read = pipe_read,
 	.write = pipe_write,
+	.splice = end_splice,
 	.events = pipe_events,
 	.closed = end_closed,
 	.release = end_release,
 };
-
-/* Splice: what one end has, as far as the other has space. */
-
-static bool is_end(const struct sim_fd *f)
-{
-	return f->cls == &pipe_class || f->cls == &socket_class;
-}
-
-static int check_splice(const struct sim_fd *in, const struct sim_fd *out)
-{
-	const struct end *from = weir_container_of(in, const struct end, f);
-	const struct end *to = weir_container_of(out, const struct end, f);
-
-	if (!is_end(in) || !is_end(out) || from->conn == to->conn ||
-	    (in->cls != &pipe_class && out->cls != &pipe_class))
-		return -EINVAL;
-	if ((in->cls == &pipe_class && from->side) ||
-	    (out->cls == &pipe_class && !to->side))
-		return -EBADF;
-	return 0;
-}
-
-/* Whether @e can be written to: how much, or SIM_NOT_YET, or why not. */
-static int64_t room(struct end *e)
-{
-	static const struct io_step nothing = { .off = WEIR_OFF_STREAM };
-	int64_t res = end_write(&e->f, &nothing);
-
-	if (res)
-		return res;
-	return flow_space(flow_out(e)) ? (int64_t)flow_space(flow_out(e)) :
-					 SIM_NOT_YET;
-}
-
-int64_t sim_socket_splice(struct sim_fd *in, struct sim_fd *out, uint64_t len,
-			  struct sim_fd **blocked)
-{
-	char block[PIPE_BLOCK];
-	struct io_step step = { .off = WEIR_OFF_STREAM, .addr = block };
-	int64_t res = check_splice(in, out);
-	uint64_t done = 0;
-
-	if (!res) {
-		*blocked = out;
-		res = room(end_of(out));
-	}
-	if (res < 0)
-		return res;
-	if (len > (uint64_t)res)
-		len = (uint64_t)res;
-	if (len > 1 && sim_fault(in->sim, WEIR_SIM_SHORT, "splice"))
-		len = 1 + sim_below(sim_fault_rng(in->sim, WEIR_SIM_SHORT),
-				    len - 1);
-	*blocked = in;
-	while (done < len) {
-		step.len = len - done < sizeof(block) ? len - done :
-							sizeof(block);
-		res = done ? flow_receive(flow_in(end_of(in)), &step, false) :
-			     end_read(in, &step);
-		if (res <= 0)
-			return done ? (int64_t)done : res;
-		step.len = (uint64_t)res;
-		res = flow_send(flow_out(end_of(out)), &step);
-		if (res < 0)
-			return res;
-		done += step.len;
-	}
-	return (int64_t)done;
-}

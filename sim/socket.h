@@ -6,7 +6,6 @@
  * The internals of simulated connections.
  *
  *	socket.c            calls on sockets
- *	socket-call.c       those of programs, without a reactor
  *	address.c           addresses, and the names that they stand for
  *	socket-connect.c    listeners, and how connections are made
  *	socket-conn.c       connections: bytes on their way, closes, resets, power
@@ -147,10 +146,6 @@ void flow_tell(struct flow *fl, enum part_what what);
 /* Draw whether, and until when, a wire delivers nothing: 0, or the time. */
 uint64_t wire_stall(struct weir_sim *sim, const char *name);
 
-/* Set the capacity of a pipe to @bytes, at least what it has; 0: leave it.  Returns
- * the capacity. */
-uint32_t pipe_resize(struct conn *conn, uint32_t bytes);
-
 struct sockets *sockets_of(struct weir_sim *sim);	/* NULL: no memory. */
 
 struct end *end_new(struct sockets *s, const char *name);
@@ -186,15 +181,6 @@ void address_give(struct weir_sim *sim, const char *name, int family,
 
 /* The one at @name; NULL: there is none. */
 struct listener *listener_find(const struct sockets *s, const char *name);
-
-/* @fd as a listener; NULL: it is something else. */
-struct listener *listener_at(int fd);
-
-/* A socket that can be connected: 0 with *@ret set, or a negative errno. */
-int find_end(int fd, struct end **ret);
-
-/* @e becomes a listener, with the same number. */
-int end_listen(struct end *e, int backlog);
 
 void listener_cut(struct listener *l, bool silent);
 

@@ -36,17 +36,29 @@ static bool fd_is_open(int fd)
 	return sim_fd_find(fd) != NULL;
 }
 
+static void fd_close(int fd)
+{
+	struct sim_fd *f = sim_fd_find(fd);
+
+	if (f)
+		sim_fd_close(f);
+}
+
+static struct weir_sim *find_world(void)
+{
+	return sim_acting ? sim_acting->sim : NULL;
+}
+
 static const struct vfd_ops sim_vfd_ops = {
 	.is_open = fd_is_open,
-	.close = sim_file_close,
+	.close = fd_close,
 	.info = sim_file_info,
 	.reopen = sim_file_reopen,
 	.peer = sim_socket_peer,
 	.counter_add = sim_counter_add,
 	.counter_take = sim_counter_take,
-	.world_here = sim_world_here,
-	.signal_open = sim_signal_open,
-	.signal_take = sim_signal_take,
+	.world_here = find_world,
+	.signals = &sim_signal_ops,
 };
 
 __attribute__((constructor)) static void provide(void)

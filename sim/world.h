@@ -376,8 +376,6 @@ static inline uint32_t sim_host_ip(const struct weir_sim_host *host)
 	return (10u << 24) + 1 + host->id;
 }
 
-struct weir_sim *sim_world_here(void);	/* vfd_ops */
-
 /* The clock of @host, or of the world. */
 uint64_t sim_clock(const struct weir_sim *sim,
 		   const struct weir_sim_host *host);
@@ -450,6 +448,10 @@ struct sim_fd_class {
 	int64_t (*accept)(struct sim_fd *f);
 	/* All other calls with a descriptor, by op->kind; see io.h. */
 	int64_t (*call)(struct sim_fd *f, struct weir_op *op);
+	/* SPLICE from this one: up to @len bytes; or SIM_NOT_YET, with the one
+	 * in *@blocked that is not ready. */
+	int64_t (*splice)(struct sim_fd *in, struct sim_fd *out, uint64_t len,
+			  struct sim_fd **blocked);
 	/* WEIR_READABLE and the like, at present; NULL: both. */
 	uint32_t (*events)(struct sim_fd *f);
 	/* An error was drawn for @op, which ends with it. */
@@ -476,11 +478,6 @@ extern struct weir_sim *sim_worlds[SIM_WORLDS];
  * -EMFILE. */
 int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 		const struct sim_fd_class *cls);
-
-/* @f, zeroed but for .host, takes the number of @old, which nothing uses, and is
- * not one any more. */
-void sim_fd_replace(struct sim_fd *old, struct sim_fd *f,
-		    const struct sim_fd_class *cls);
 
 /* The descriptor of this number; NULL: there is none. */
 struct sim_fd *sim_fd_find(int fd);
@@ -543,10 +540,8 @@ void sim_counter_add(int fd, uint64_t n);
 /* Read and clear the sum of what was added. */
 uint64_t sim_counter_take(int fd);
 
-/* signal.c: the number of a descriptor that is readable when @signo was sent, or a
- * negative errno; whether it was. */
-int sim_signal_open(struct weir_reactor *r, int signo);
-bool sim_signal_take(int fd);
+/* signal.c: for vfd_ops. */
+extern const struct vfd_signal_ops sim_signal_ops;
 
 /* Whether @op has a path and no descriptor. */
 static inline bool sim_names_path(const struct weir_op *op)
@@ -571,15 +566,9 @@ bool sim_path_is_cut(struct weir_sim *sim, const struct weir_op *op);
 /* file-world.c: COPY_RANGE between two descriptors. */
 int64_t sim_copy_range(struct weir_sim *sim, struct weir_op *op);
 
-/* socket.c: up to @len bytes from one to the other, of which one is a pipe; or
- * SIM_NOT_YET with *@blocked set. */
-int64_t sim_socket_splice(struct sim_fd *in, struct sim_fd *out, uint64_t len,
-			  struct sim_fd **blocked);
-
 /* vfd_ops */
 int sim_file_info(int fd, struct vfd_info *ret);
 int sim_file_reopen(int fd, int flags);
-void sim_file_close(int fd);
 int sim_socket_peer(int fd, struct sockaddr_storage *ret, uint32_t *len);
 
 #endif /* SIM_WORLD_H */

@@ -264,7 +264,6 @@ WEIR_API int weir_poll(struct weir_reactor *r, struct weir_op *op, int fd,
  *
  * Returns also
  *   -EINVAL      @len is 0, or more than INT64_MAX
- *   -EOPNOTSUPP  the reactor is simulated
  *
  * Re-creates io_uring_prep_splice(), which uses a thread of the kernel for each
  * transfer.

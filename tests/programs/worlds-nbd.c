@@ -33,7 +33,7 @@
 #define SECTORS 256u
 #define DEPTH 8u
 #define MOST 160u		/* Sectors of a request. */
-#define PATIENCE (500 * WEIR_MSEC) /* Without an answer. */
+#define TIMEOUT_NS (500 * WEIR_MSEC) /* Without an answer. */
 #define END_NS (600 * WEIR_SEC)	/* Until all is well again, without faults. */
 
 /* The server: what main() of weir-nbd does, without its threads. */
@@ -528,7 +528,7 @@ static void receive(enum step step, void *to, size_t len)
 	if (client.fd < 0)
 		return;
 	weir_op_init(&client.rx, on_rx);
-	weir_op_set_deadline(&client.rx, weir_reactor_now(client.r) + PATIENCE);
+	weir_op_set_deadline(&client.rx, weir_reactor_now(client.r) + TIMEOUT_NS);
 	if (weir_recv(client.r, &client.rx, client.fd, to, len, WEIR_SOCK_ALL))
 		drop();
 }
@@ -555,7 +555,7 @@ static void connect_now(void)
 	client.fd = socket(AF_INET, SOCK_STREAM, 0);
 	MUST("the client gets a socket", client.fd >= 0);
 	weir_op_init(&client.rx, on_connected);
-	weir_op_set_deadline(&client.rx, weir_reactor_now(client.r) + PATIENCE);
+	weir_op_set_deadline(&client.rx, weir_reactor_now(client.r) + TIMEOUT_NS);
 	if (weir_connect(client.r, &client.rx, client.fd,
 			 (struct sockaddr *)&to, sizeof(to)))
 		drop();

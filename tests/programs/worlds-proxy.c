@@ -35,7 +35,7 @@ int weir_proxy_main(int argc, char **argv);
 #define LONGEST 200000u		/* Of a question or an answer. */
 #define CALLS 65536u		/* Of a seed, at most. */
 #define PART 16384u		/* Of a send or receive, at most. */
-#define PATIENCE (5 * WEIR_SEC)
+#define TIMEOUT_NS (5 * WEIR_SEC)
 #define END_NS (900 * WEIR_SEC)
 #define PORT 80
 
@@ -219,7 +219,7 @@ static void answer(struct talk *t)
 		n = PART;
 	fill(t->buf, t->head.id, true, t->at, n);
 	t->op.fn = on_answered;
-	weir_op_set_deadline(&t->op, weir_reactor_now(t->server->r) + PATIENCE);
+	weir_op_set_deadline(&t->op, weir_reactor_now(t->server->r) + TIMEOUT_NS);
 	if (weir_send(t->server->r, &t->op, t->fd, t->buf, n, 0))
 		talk_end(t, false);
 }
@@ -244,7 +244,7 @@ static void listen_on(struct talk *t)
 		n = PART;
 	t->op.fn = on_asked;
 	weir_op_set_deadline(&t->op, weir_reactor_now(t->server->r) +
-				     4 * PATIENCE);
+				     4 * TIMEOUT_NS);
 	if (weir_recv(t->server->r, &t->op, t->fd, t->buf, n, 0))
 		talk_end(t, false);
 }
@@ -274,7 +274,7 @@ static bool may_be_of_killed(const struct talk *t)
 {
 	if (t->at >= sizeof(t->head))
 		return killed_before[t->head.id % CALLS] != n_killed;
-	return n_killed && weir_sim_now(sim) < killed_ns + 4 * PATIENCE;
+	return n_killed && weir_sim_now(sim) < killed_ns + 4 * TIMEOUT_NS;
 }
 
 static void on_asked(struct weir_op *op, int64_t res)
@@ -382,7 +382,7 @@ static int start_step(struct caller *c)
 	uint32_t n = (uint32_t)sizeof(*h) + h->question - c->at;
 
 	weir_op_init(&c->op, on_call);
-	weir_op_set_deadline(&c->op, weir_reactor_now(client.r) + PATIENCE);
+	weir_op_set_deadline(&c->op, weir_reactor_now(client.r) + TIMEOUT_NS);
 	switch (c->step) {
 	case SENDS:
 		if (c->at < sizeof(*h)) {
@@ -473,7 +473,7 @@ static void call(struct caller *c)
 	MUST("the client gets a socket",
 	     !weir_sim_host_socket(weir_sim_host_here(), &c->fd, AF_INET));
 	weir_op_init(&c->op, on_call);
-	weir_op_set_deadline(&c->op, weir_reactor_now(client.r) + PATIENCE);
+	weir_op_set_deadline(&c->op, weir_reactor_now(client.r) + TIMEOUT_NS);
 	if (weir_connect(client.r, &c->op, c->fd, (struct sockaddr *)&to,
 			 sizeof(to)))
 		caller_end(c, false);

@@ -436,6 +436,297 @@ RETURNS(weir_sim_accept, ENOMEM)
 	return world_end(sim, err);
 }
 
+/* Calls of programs at once. */
+
+static int a_file(struct weir_sim *sim, int flags)
+{
+	int fd = weir_sim_file_open(sim, "file", flags, 0);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static int cut_file(struct weir_sim *sim)
+{
+	int fd = a_file(sim, O_RDWR);
+
+	weir_sim_power_cut(sim, "");
+	return fd;
+}
+
+static int a_socket(struct weir_sim *sim)
+{
+	int fd = -1;
+
+	assert_int_equal(weir_sim_socket(sim, &fd, "a"), 0);
+	return fd;
+}
+
+static int cut_socket(struct weir_sim *sim)
+{
+	int fd = a_socket(sim);
+
+	weir_sim_power_cut(sim, "");
+	return fd;
+}
+
+static int bind_to(int fd, const char *name)
+{
+	struct sockaddr_un un = named(name);
+
+	return weir_sim_bind(fd, (struct sockaddr *)&un, sizeof(un));
+}
+
+static int bound(struct weir_sim *sim)
+{
+	int fd = a_socket(sim);
+
+	assert_int_equal(bind_to(fd, "at"), 0);
+	return fd;
+}
+
+static int name_of(int fd)
+{
+	struct sockaddr_un un;
+	socklen_t len = sizeof(un);
+
+	return weir_sim_getsockname(fd, (struct sockaddr *)&un, &len);
+}
+
+static int peer_of(int fd)
+{
+	struct sockaddr_un un;
+	socklen_t len = sizeof(un);
+
+	return weir_sim_getpeername(fd, (struct sockaddr *)&un, &len);
+}
+
+static struct stat the_stat;
+
+RETURNS(weir_sim_bind, EBADF)
+{
+	IN_WORLD(((void)sim, bind_to(INT_MAX, "at")));
+}
+
+RETURNS(weir_sim_bind, ENOTSOCK)
+{
+	IN_WORLD(bind_to(a_file(sim, O_RDWR), "at"));
+}
+
+RETURNS(weir_sim_bind, EIO)
+{
+	IN_WORLD(bind_to(cut_socket(sim), "at"));
+}
+
+RETURNS(weir_sim_bound_listen, EBADF)
+{
+	IN_WORLD(((void)sim, weir_sim_bound_listen(INT_MAX, 1)));
+}
+
+RETURNS(weir_sim_bound_listen, ENOTSOCK)
+{
+	IN_WORLD(weir_sim_bound_listen(a_file(sim, O_RDWR), 1));
+}
+
+RETURNS(weir_sim_bound_listen, EIO)
+{
+	IN_WORLD(weir_sim_bound_listen(cut_socket(sim), 1));
+}
+
+RETURNS(weir_sim_bound_listen, EADDRINUSE)
+{
+	struct weir_sim *sim = world_begin();
+	int fd = bound(sim), other;
+
+	assert_int_equal(weir_sim_listen(sim, &other, "at", 1), 0);
+	return world_end(sim, weir_sim_bound_listen(fd, 1));
+}
+
+RETURNS(weir_sim_bound_listen, ENOMEM)
+{
+	struct weir_sim *sim = world_begin();
+	int fd = bound(sim);
+
+	no_memory();
+	return world_end(sim, weir_sim_bound_listen(fd, 1));
+}
+
+RETURNS(weir_sim_getsockname, EBADF)
+{
+	IN_WORLD(((void)sim, name_of(INT_MAX)));
+}
+
+RETURNS(weir_sim_getsockname, ENOTSOCK)
+{
+	IN_WORLD(name_of(a_file(sim, O_RDWR)));
+}
+
+RETURNS(weir_sim_getsockname, EIO)
+{
+	IN_WORLD(name_of(cut_socket(sim)));
+}
+
+RETURNS(weir_sim_getpeername, EBADF)
+{
+	IN_WORLD(((void)sim, peer_of(INT_MAX)));
+}
+
+RETURNS(weir_sim_getpeername, ENOTSOCK)
+{
+	IN_WORLD(peer_of(a_file(sim, O_RDWR)));
+}
+
+RETURNS(weir_sim_getpeername, EIO)
+{
+	IN_WORLD(peer_of(cut_socket(sim)));
+}
+
+RETURNS(weir_sim_close_resets, EBADF)
+{
+	IN_WORLD(((void)sim, weir_sim_close_resets(INT_MAX, 1)));
+}
+
+RETURNS(weir_sim_close_resets, ENOTSOCK)
+{
+	IN_WORLD(weir_sim_close_resets(a_file(sim, O_RDWR), 1));
+}
+
+RETURNS(weir_sim_close_resets, EIO)
+{
+	IN_WORLD(weir_sim_close_resets(cut_socket(sim), 1));
+}
+
+RETURNS(weir_sim_getpeername, ENOTCONN)
+{
+	IN_WORLD(peer_of(a_socket(sim)));
+}
+
+RETURNS(weir_sim_take_error, EBADF)
+{
+	IN_WORLD(((void)sim, weir_sim_take_error(INT_MAX)));
+}
+
+RETURNS(weir_sim_take_error, ENOTSOCK)
+{
+	IN_WORLD(weir_sim_take_error(a_file(sim, O_RDWR)));
+}
+
+RETURNS(weir_sim_poll, EBADF)
+{
+	IN_WORLD(((void)sim, weir_sim_poll(INT_MAX, 0)));
+}
+
+RETURNS(weir_sim_pipe_size, EBADF)
+{
+	IN_WORLD(weir_sim_pipe_size(a_socket(sim), 0));
+}
+
+RETURNS(weir_sim_pipe_size, EPERM)
+{
+	struct weir_sim *sim = world_begin();
+	int fds[2];
+
+	assert_int_equal(weir_sim_pipe(sim, fds), 0);
+	assert_int_equal(weir_sim_pipe_size(fds[0], 1 << 20), 1 << 20);
+	return world_end(sim, weir_sim_pipe_size(fds[0], (1 << 20) + 1));
+}
+
+RETURNS(weir_sim_pipe_size, EBUSY)
+{
+	struct weir_sim *sim = world_begin();
+	static char bytes[40000];
+	int fds[2];
+
+	assert_int_equal(weir_sim_pipe(sim, fds), 0);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(weir_sim_write(fds[1], bytes, 4000), 4000);
+	return world_end(sim, weir_sim_pipe_size(fds[0], 4096));
+}
+
+RETURNS(weir_sim_host_socket, ENOMEM)
+{
+	struct weir_sim *sim = world_begin();
+	struct weir_sim_host *host = host_in(sim, "a");
+	int fd;
+
+	no_memory();
+	return world_end(sim, weir_sim_host_socket(host, &fd, AF_INET));
+}
+
+RETURNS(weir_sim_fallocate, EBADF)
+{
+	IN_WORLD(weir_sim_fallocate(a_file(sim, O_RDONLY), 0, 0, 1));
+}
+
+RETURNS(weir_sim_fallocate, EOPNOTSUPP)
+{
+	IN_WORLD(weir_sim_fallocate(a_file(sim, O_RDWR), 1 << 20, 0, 1));
+}
+
+RETURNS(weir_sim_fallocate, EIO)
+{
+	IN_WORLD(weir_sim_fallocate(cut_file(sim), 0, 0, 1));
+}
+
+RETURNS(weir_sim_fallocate, ENOSPC)
+{
+	struct weir_sim *sim = world_begin();
+
+	assert_int_equal(weir_sim_space(sim, "", 1), 0);
+	return world_end(sim, weir_sim_fallocate(a_file(sim, O_RDWR), 0, 0,
+						 1 << 20));
+}
+
+RETURNS(weir_sim_fstat, EIO)
+{
+	IN_WORLD(weir_sim_fstat(cut_file(sim), &the_stat));
+}
+
+RETURNS(weir_sim_fsync, EIO)
+{
+	IN_WORLD(weir_sim_fsync(cut_file(sim)));
+}
+
+RETURNS(weir_sim_link, ENAMETOOLONG)
+{
+	IN_WORLD(weir_sim_link(a_file(sim, O_RDWR), long_path()));
+}
+
+RETURNS(weir_sim_link, ENOENT)
+{
+	IN_WORLD(weir_sim_link(a_file(sim, O_RDWR), ""));
+}
+
+RETURNS(weir_sim_link, ENOTDIR)
+{
+	IN_WORLD(weir_sim_link(a_file(sim, O_RDWR), "file/x"));
+}
+
+RETURNS(weir_sim_link, ENOMEM)
+{
+	struct weir_sim *sim = world_begin();
+	int fd = a_file(sim, O_RDWR);
+
+	no_memory();
+	return world_end(sim, weir_sim_link(fd, "new"));
+}
+
+RETURNS(weir_sim_stat, ENAMETOOLONG)
+{
+	IN_WORLD(weir_sim_stat(sim, long_path(), &the_stat));
+}
+
+RETURNS(weir_sim_stat, ENOMEM)
+{
+	struct weir_sim *sim = NULL;
+	int64_t err;
+
+	assert_int_equal(weir_sim_create(&sim, 1, NULL), 0);
+	no_memory();
+	err = weir_sim_stat(sim, "file", &the_stat);
+	return world_end(sim, err);
+}
+
 /* Memory. */
 
 RETURNS(weir_sim_card_create, E2BIG)

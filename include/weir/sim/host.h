@@ -161,6 +161,8 @@ WEIR_API const char *weir_sim_host_name(const struct weir_sim_host *host);
  * Returns it, in the order of the machine.
  *
  * Call on the world's thread, callbacks included.  Never blocks.
+ *
+ * Re-creates turmoil::lookup().
  */
 WEIR_API uint32_t weir_sim_host_address(const struct weir_sim_host *host);
 
@@ -171,6 +173,8 @@ WEIR_API uint32_t weir_sim_host_address(const struct weir_sim_host *host);
  * Returns the host, or NULL if there is none.
  *
  * Any thread.  Never blocks.
+ *
+ * Re-creates NodeHandle::current() of madsim.
  */
 WEIR_API struct weir_sim_host *weir_sim_host_here(void);
 

@@ -35,17 +35,17 @@
  * Not simulated, and refused in a world, by -EOPNOTSUPP unless another errno is
  * named, with a message of weir_why():
  *
- *   - signals (weir_signal_create())
  *   - a descriptor for another loop (weir_reactor_fd())
  *   - SQEs (weir_uring_submit())
  *   - UNIX sockets of exporters (weir_exporter_create(),
  *     weir_mmap_import_from())
- *   - pipes and splice (weir_splice())
- *   - O_TMPFILE, and renames of directories (-EXDEV)
+ *   - descriptors that are passed, and urgent data
+ *   - exchanges of directories (-EXDEV)
  *   - posts of other threads (weir_post())
  *
- * weir_listen() takes no reactor and makes a socket of the system, which no
- * object in a world accepts (-EBADF): use weir_sim_listen().
+ * There are no datagrams.  weir_listen() takes no reactor and makes a socket of
+ * the system, which no object in a world accepts (-EBADF): use weir_sim_listen(),
+ * or libweir-sim-libc (<weir/sim/libc.h>), with which it makes one of the world.
  *
  * A world and all its objects belong to the thread that has created it.  The
  * program in it must not block, and its behaviour must not depend on anything
