@@ -210,6 +210,11 @@ struct vfd_info {
 	uint32_t align, mem_align;
 };
 
+struct vfd_counter_ops {
+	void (*add)(int fd, uint64_t n);
+	uint64_t (*take)(int fd);	/* Its value, which is 0 then. */
+};
+
 struct vfd_signal_ops {
 	/* The descriptor to watch for a signal, or a negative errno. */
 	int (*open)(struct weir_reactor *r, int signo);
@@ -227,9 +232,7 @@ struct vfd_ops {
 	/* The world of the host whose program runs on this thread, or NULL. */
 	struct weir_sim *(*world_here)(void);
 	const struct vfd_signal_ops *signals;
-	/* A counter.  Taking its value sets it to 0. */
-	void (*counter_add)(int fd, uint64_t n);
-	uint64_t (*counter_take)(int fd);
+	const struct vfd_counter_ops *counters;
 };
 
 extern const struct vfd_ops *vfd_ops PROVIDER_API(vfd_ops);

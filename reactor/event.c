@@ -28,7 +28,7 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 
 	(void)res, (void)rx_id;
 	if (fd_is_virtual(e->fd))
-		n = vfd_ops->counter_take(e->fd);
+		n = vfd_ops->counters->take(e->fd);
 	else if (eventfd_read(e->fd, &n))
 		return;
 	e->fn(e, n, e->arg);
@@ -110,7 +110,7 @@ void weir_event_signal(struct weir_event *event)
 
 	/* If the counter is full (2^64 - 2), the callback is due anyway. */
 	if (fd_is_virtual(event->fd))
-		vfd_ops->counter_add(event->fd, 1);
+		vfd_ops->counters->add(event->fd, 1);
 	else
 		(void)eventfd_write(event->fd, 1);
 	errno = saved;

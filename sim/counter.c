@@ -18,6 +18,14 @@ static struct counter *counter_of(struct sim_fd *f)
 	return weir_container_of(f, struct counter, f);
 }
 
+static void counter_add(int fd, uint64_t n)
+{
+	struct counter *c = counter_of(sim_fd_find(fd));
+
+	c->n = n < UINT64_MAX - c->n ? c->n + n : UINT64_MAX - 1;
+	sim_fd_changed(&c->f);
+}
+
 static uint32_t events(struct sim_fd *f)
 {
 	return counter_of(f)->n ? WEIR_READABLE : 0;
@@ -36,7 +44,7 @@ static int64_t add(struct sim_fd *f, const struct io_step *step)
 		return -EBADF;
 	if (n >= UINT64_MAX - counter_of(f)->n)
 		return SIM_NOT_YET;
-	sim_counter_add(f->fd, n);
+	counter_add(f->fd, n);
 	return sizeof(n);
 }
 
@@ -83,15 +91,7 @@ int sim_counter_open(struct weir_reactor *r)
 	return fd;
 }
 
-void sim_counter_add(int fd, uint64_t n)
-{
-	struct counter *c = counter_of(sim_fd_find(fd));
-
-	c->n = n < UINT64_MAX - c->n ? c->n + n : UINT64_MAX - 1;
-	sim_fd_changed(&c->f);
-}
-
-uint64_t sim_counter_take(int fd)
+static uint64_t counter_take(int fd)
 {
 	struct counter *c = counter_of(sim_fd_find(fd));
 	uint64_t n = c->n;
@@ -99,3 +99,8 @@ uint64_t sim_counter_take(int fd)
 	c->n = 0;
 	return n;
 }
+
+const struct vfd_counter_ops sim_counter_ops = {
+	.add = counter_add,
+	.take = counter_take,
+};

@@ -55,8 +55,7 @@ static const struct vfd_ops sim_vfd_ops = {
 	.info = sim_file_info,
 	.reopen = sim_file_reopen,
 	.peer = sim_socket_peer,
-	.counter_add = sim_counter_add,
-	.counter_take = sim_counter_take,
+	.counters = &sim_counter_ops,
 	.world_here = find_world,
 	.signals = &sim_signal_ops,
 };

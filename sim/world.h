@@ -535,10 +535,7 @@ uint32_t sim_io_serial(const struct weir_op *op);
 
 /* counter.c: an eventfd, for weir_event: its number, or -EMFILE. */
 int sim_counter_open(struct weir_reactor *r);
-void sim_counter_add(int fd, uint64_t n);
-
-/* Read and clear the sum of what was added. */
-uint64_t sim_counter_take(int fd);
+extern const struct vfd_counter_ops sim_counter_ops;	/* vfd_ops */
 
 /* signal.c: for vfd_ops. */
 extern const struct vfd_signal_ops sim_signal_ops;

@@ -309,23 +309,33 @@ static void on_move_cancel(struct weir_domain *domain, struct weir_op *op)
 	cancelled(NULL, op);
 }
 
-static char translated[LEN_MAX];
+/* Memory of translations, of one each until it is invalidated: no two jobs have the
+ * same. */
+#define TRANSLATIONS 16
+static char translated[TRANSLATIONS][LEN_MAX];
+static bool is_translated[TRANSLATIONS];
 
 void domains_begin(void)
 {
 	memset(translated, 0, sizeof(translated));
+	memset(is_translated, 0, sizeof(is_translated));
 }
 
 static int on_translate(struct weir_domain *src, void *src_ctx,
 			struct weir_domain *dst, void *dst_ctx, uint64_t addr,
 			size_t len, struct weir_translation *ret)
 {
+	unsigned int i = 0;
+
 	(void)src_ctx, (void)dst, (void)dst_ctx, (void)addr;
 	act(object_of(src));
-	if (rnd(2) || len > sizeof(translated))
+	while (i < TRANSLATIONS && is_translated[i])
+		i++;
+	if (rnd(2) || len > LEN_MAX || i == TRANSLATIONS)
 		return refusal();
+	is_translated[i] = true;
 	ret->domain = GOT(weir_domain_system);
-	ret->iov = (struct iovec){ translated, len };
+	ret->iov = (struct iovec){ translated[i], len };
 	ret->n_iov = 1;
 	return 0;
 }
@@ -333,8 +343,11 @@ static int on_translate(struct weir_domain *src, void *src_ctx,
 static void on_invalidate(struct weir_domain *domain, void *ctx,
 			  const struct weir_translation *t)
 {
+	size_t i = (size_t)((char *)t->iov.iov_base - translated[0]) / LEN_MAX;
+
 	(void)ctx;
-	MUST(t->n_iov == 1);
+	MUST(t->n_iov == 1 && i < TRANSLATIONS && is_translated[i]);
+	is_translated[i] = false;
 	act(object_of(domain));
 }
 

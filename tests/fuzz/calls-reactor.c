@@ -289,6 +289,15 @@ static void call_op_is_busy(struct core *c)
 		MUST(GOT(weir_op_is_busy, OP(t)) == t->in_flight);
 }
 
+static void call_op_is_late(struct core *c)
+{
+	struct task *t = w.ended ? w.ended : any_task();
+
+	(void)c;
+	if (t && !t->starting && t->in_flight)
+		MUST(!GOT(weir_op_is_late, OP(t)));
+}
+
 /* io_uring. */
 
 static void prep(struct io_uring_sqe *sqe, void *arg)
@@ -503,6 +512,7 @@ const struct call calls_reactor[] = {
 	{ "weir_op_set_deadline", call_op_set_deadline, 24 },
 	{ "weir_op_get_detail", call_op_get_detail, 8 },
 	{ "weir_op_is_busy", call_op_is_busy, 8 },
+	{ "weir_op_is_late", call_op_is_late, 8 },
 	{ "weir_uring_submit", call_uring_submit, 16 },
 	{ "weir_uring_get_extra", call_uring_get_extra, 4 },
 	{ "weir_uring_get_info", call_uring_get_info, 1 },
