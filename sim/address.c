@@ -35,10 +35,10 @@ static int too_long(int len)
 	return len >= WEIR_SIM_NAME_MAX ? -EINVAL : 0;
 }
 
-static int ipv4_name(const struct end *e, uint32_t ip, in_port_t port, char *ret)
+static int ipv4_name(const struct sim_fd *f, uint32_t ip, in_port_t port, char *ret)
 {
 	bool here = ip == INADDR_ANY || ip >> 24 == IN_LOOPBACKNET;
-	struct weir_sim_host *h = here ? e->f.host : host_with(e->f.sim, ip);
+	struct weir_sim_host *h = here ? f->host : host_with(f->sim, ip);
 	struct in_addr in = { htonl(ip) };
 	char text[INET_ADDRSTRLEN];
 
@@ -48,7 +48,7 @@ static int ipv4_name(const struct end *e, uint32_t ip, in_port_t port, char *ret
 				 (unsigned int)ntohs(port)));
 }
 
-static int ipv6_name(const struct end *e, const struct sockaddr_in6 *in6,
+static int ipv6_name(const struct sim_fd *f, const struct sockaddr_in6 *in6,
 		     char *ret)
 {
 	const struct in6_addr *a = &in6->sin6_addr;
@@ -57,21 +57,21 @@ static int ipv6_name(const struct end *e, const struct sockaddr_in6 *in6,
 
 	if (IN6_IS_ADDR_V4MAPPED(a)) {
 		memcpy(&ip, a->s6_addr + 12, sizeof(ip));
-		return ipv4_name(e, ntohl(ip), in6->sin6_port, ret);
+		return ipv4_name(f, ntohl(ip), in6->sin6_port, ret);
 	}
-	if (e->f.host && (IN6_IS_ADDR_UNSPECIFIED(a) || IN6_IS_ADDR_LOOPBACK(a)))
-		return ipv4_name(e, INADDR_LOOPBACK, in6->sin6_port, ret);
+	if (f->host && (IN6_IS_ADDR_UNSPECIFIED(a) || IN6_IS_ADDR_LOOPBACK(a)))
+		return ipv4_name(f, INADDR_LOOPBACK, in6->sin6_port, ret);
 	inet_ntop(AF_INET6, a, text, sizeof(text));
 	return too_long(snprintf(ret, WEIR_SIM_NAME_MAX, "[%s]:%u", text,
 				 (unsigned int)ntohs(in6->sin6_port)));
 }
 
 /* A listener of any host's; or else a path on this one. */
-static int path_name(const struct end *e, const struct sockaddr *addr,
+static int path_name(const struct sim_fd *f, const struct sockaddr *addr,
 		     size_t len, bool bind, char *ret)
 {
 	const size_t path = offsetof(struct sockaddr_un, sun_path);
-	const struct weir_sim_host *h = e->f.host;
+	const struct weir_sim_host *h = f->host;
 	char below[2 * WEIR_SIM_NAME_MAX];
 
 	if (len <= path || len > sizeof(struct sockaddr_un))
@@ -81,16 +81,16 @@ static int path_name(const struct end *e, const struct sockaddr *addr,
 	if (len >= WEIR_SIM_NAME_MAX)
 		len = WEIR_SIM_NAME_MAX - 1;
 	memcpy(ret, (const char *)addr + path, len);
-	if (!h || (!bind && listener_find(sockets_of(e->f.sim), ret)))
+	if (!h || (!bind && listener_find(sockets_of(f->sim), ret)))
 		return 0;
 	snprintf(below, sizeof(below), "%s/%s", h->name,
 		 ret + strspn(ret, "/"));
-	if (!bind && !listener_find(sockets_of(e->f.sim), below))
+	if (!bind && !listener_find(sockets_of(f->sim), below))
 		return 0;
 	return too_long(snprintf(ret, WEIR_SIM_NAME_MAX, "%s", below));
 }
 
-int address_name(const struct end *e, const struct sockaddr *addr, size_t len,
+int address_name(const struct sim_fd *f, const struct sockaddr *addr, size_t len,
 		 bool bind, char *ret)
 {
 	const struct sockaddr_in *in = (const void *)addr;
@@ -98,13 +98,13 @@ int address_name(const struct end *e, const struct sockaddr *addr, size_t len,
 
 	switch (addr->sa_family) {
 	case AF_UNIX:
-		return path_name(e, addr, len, bind, ret);
+		return path_name(f, addr, len, bind, ret);
 	case AF_INET:
 		return len < sizeof(*in) ? -EINVAL :
-			ipv4_name(e, ntohl(in->sin_addr.s_addr), in->sin_port,
+			ipv4_name(f, ntohl(in->sin_addr.s_addr), in->sin_port,
 				  ret);
 	case AF_INET6:
-		return len < sizeof(*in6) ? -EINVAL : ipv6_name(e, in6, ret);
+		return len < sizeof(*in6) ? -EINVAL : ipv6_name(f, in6, ret);
 	default:
 		return -EAFNOSUPPORT;
 	}

@@ -147,6 +147,9 @@ static int sim_source_check(struct weir_reactor *r, uint32_t kind, int fd,
 	if (kind != SOURCE_WATCH && !f->cls->socket)
 		return why(-ENOTSOCK, "%s: descriptor %d is a %s, not a socket",
 			   call, fd, f->cls->name);
+	if (kind == SOURCE_RECV && f->cls->datagrams)
+		return why(-EINVAL, "%s: descriptor %d is a %s, not a stream",
+			   call, fd, f->cls->name);
 	if (kind == SOURCE_ACCEPT && !f->cls->accept)
 		return why(-EINVAL, "%s: descriptor %d does not listen; see "
 			   "weir_sim_listen()", call, fd);

@@ -107,15 +107,6 @@ static struct sim_reactor *first_of(const struct weir_sim_host *h)
 	return sr;
 }
 
-static void close_all(struct weir_sim_host *h)
-{
-	struct weir_sim *sim = h->sim;
-
-	for (uint32_t i = 0; i < sim->n_fds; i++)
-		if (sim->fds[i] && sim->fds[i]->host == h)
-			sim_fd_close(sim->fds[i]);
-}
-
 static void program_ends(struct weir_sim_host *h, bool off)
 {
 	struct weir_sim_host *outer = sim_enter(h->sim, NULL);
@@ -141,7 +132,7 @@ static void program_ends(struct weir_sim_host *h, bool off)
 	for (part = h->sim->parts; part && off; part = part->next)
 		if (part->off)
 			part->off(part, h);
-	close_all(h);
+	sim_fds_close(h->sim, h);
 	if (ran && h->gone)
 		h->gone(h->arg);
 	sim_enter(h->sim, outer);

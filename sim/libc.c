@@ -247,10 +247,11 @@ EXPORT int close(int fd)
 
 /* The faults of a transfer that the program of a host makes: 0 with *@len shortened,
  * or @err or -EINTR. */
-static int spoil(size_t *len, int err)
+static int spoil(int fd, size_t *len, int err)
 {
 	struct weir_sim_host *host = weir_sim_host_here();
 	struct weir_sim *sim;
+	struct stat st;
 
 	if (!host || !*len)
 		return 0;
@@ -259,7 +260,8 @@ static int spoil(size_t *len, int err)
 		return err;
 	if (weir_sim_fault(sim, WEIR_SIM_EINTR))
 		return -EINTR;
-	if (*len > 1 && weir_sim_fault(sim, WEIR_SIM_SHORT))
+	if (*len > 1 && !weir_sim_fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    weir_sim_fault(sim, WEIR_SIM_SHORT))
 		*len /= 2;
 	return 0;
 }
@@ -270,7 +272,7 @@ EXPORT ssize_t read(int fd, void *buf, size_t len)
 
 	if (!is_simulated(fd))
 		return NEXT(read)(fd, buf, len);
-	err = spoil(&len, -EIO);
+	err = spoil(fd, &len, -EIO);
 	return give(err ? err : weir_sim_read(fd, buf, len));
 }
 
@@ -280,7 +282,7 @@ EXPORT ssize_t write(int fd, const void *buf, size_t len)
 
 	if (!is_simulated(fd))
 		return NEXT(write)(fd, buf, len);
-	err = spoil(&len, -ENOSPC);
+	err = spoil(fd, &len, -ENOSPC);
 	return give(err ? err : weir_sim_write(fd, buf, len));
 }
 
@@ -290,7 +292,7 @@ EXPORT ssize_t pread(int fd, void *buf, size_t len, off_t off)
 
 	if (!is_simulated(fd))
 		return NEXT(pread)(fd, buf, len, off);
-	err = spoil(&len, -EIO);
+	err = spoil(fd, &len, -EIO);
 	return give(err ? err : weir_sim_pread(fd, buf, len, (uint64_t)off));
 }
 
@@ -300,7 +302,7 @@ EXPORT ssize_t pwrite(int fd, const void *buf, size_t len, off_t off)
 
 	if (!is_simulated(fd))
 		return NEXT(pwrite)(fd, buf, len, off);
-	err = spoil(&len, -ENOSPC);
+	err = spoil(fd, &len, -ENOSPC);
 	return give(err ? err : weir_sim_pwrite(fd, buf, len, (uint64_t)off));
 }
 
@@ -464,12 +466,16 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 EXPORT int socket(int family, int type, int protocol)
 {
 	struct weir_sim_host *host = weir_sim_host_here();
-	int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), fd = -1, err;
+	int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), fd = -1;
+	int err = -EPROTONOSUPPORT;
 
 	if (!host)
 		return NEXT(socket)(family, type, protocol);
-	err = kind == SOCK_STREAM ? weir_sim_host_socket(host, &fd, family) :
-				    -EPROTONOSUPPORT;
+	if (kind == SOCK_STREAM)
+		err = weir_sim_host_socket(host, &fd, family);
+	else if (kind == SOCK_DGRAM)
+		err = weir_sim_datagram(weir_sim_host_world(host), host, &fd,
+					family);
 	return GIVE(err ? err : fd);
 }
 
@@ -550,6 +556,22 @@ EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 	return flags & ~MSG_DONTWAIT ? GIVE(-EOPNOTSUPP) : read(fd, buf, len);
 }
 
+EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags,
+		      const struct sockaddr *addr, socklen_t addr_len)
+{
+	return is_simulated(fd) ?
+		give(weir_sim_sendto(fd, buf, len, addr, addr_len)) :
+		NEXT(sendto)(fd, buf, len, flags, addr, addr_len);
+}
+
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags,
+			struct sockaddr *addr, socklen_t *addr_len)
+{
+	return is_simulated(fd) ?
+		give(weir_sim_recvfrom(fd, buf, len, addr, addr_len)) :
+		NEXT(recvfrom)(fd, buf, len, flags, addr, addr_len);
+}
+
 EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	return is_simulated(fd) ? GIVE(weir_sim_getsockname(fd, addr, len)) :
@@ -599,11 +621,11 @@ EXPORT int getsockopt(int fd, int level, int name, void *value,
 		return NEXT(getsockopt)(fd, level, name, value, len);
 	err = is_socket(fd);
 	if (!err && (level != SOL_SOCKET || *len < sizeof(n) ||
-		     (name != SO_ERROR && name != SO_TYPE)))
+		     name != SO_ERROR))
 		err = -ENOPROTOOPT;
 	if (err)
 		return GIVE(err);
-	n = name == SO_ERROR ? -weir_sim_take_error(fd) : SOCK_STREAM;
+	n = -weir_sim_take_error(fd);
 	memcpy(value, &n, sizeof(n));
 	*len = sizeof(n);
 	return 0;

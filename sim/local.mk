@@ -6,6 +6,7 @@ libsim_la_SOURCES += \
 	%D%/card.c \
 	%D%/card.h \
 	%D%/counter.c \
+	%D%/datagram.c \
 	%D%/event.c \
 	%D%/fault.c \
 	%D%/file-data.c \

@@ -53,8 +53,8 @@ static int grow(struct weir_sim *sim)
 	return 0;
 }
 
-int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
-		const struct sim_fd_class *cls)
+/* The lowest, or -EMFILE or -ENOMEM. */
+static int free_slot(struct weir_sim *sim)
 {
 	uint32_t i = 0;
 	int err;
@@ -62,15 +62,24 @@ int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 	while (i < sim->n_fds && sim->fds[i])
 		i++;
 	err = i == sim->n_fds ? grow(sim) : 0;
-	if (err)
-		return err;
+	return err ? err : (int)i;
+}
+
+int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
+		const struct sim_fd_class *cls)
+{
+	int i = free_slot(sim);
+
+	if (i < 0)
+		return i;
 	sim->fds[i] = f;
+	f->opens = 1;
 	f->sim = sim;
 	f->cls = cls;
 	if (!f->host)
 		f->host = sim->here;
 	f->users = 1;
-	f->fd = FD_BASE + (int)(sim->slot << FD_SHIFT | i);
+	f->fd = FD_BASE + (int)(sim->slot << FD_SHIFT | (uint32_t)i);
 	op_queue_init(&f->waiting);
 	return f->fd;
 }
@@ -105,12 +114,35 @@ static void touch_watchers(struct sim_fd *f)
 		sim_touch(f->watcher);
 }
 
-void sim_fd_close(struct sim_fd *f)
+/* Descriptors that are passed on their way, and have no number. */
+#define FD_ON_THE_WAY (FD_BASE - 1)
+
+static uint32_t slot_of(int fd)
+{
+	return (uint32_t)(fd - FD_BASE) & (FDS_MAX - 1);
+}
+
+static int number_of(const struct sim_fd *f)
+{
+	const struct weir_sim *sim = f->sim;
+
+	for (uint32_t i = 0; i < sim->n_fds; i++)
+		if (sim->fds[i] == f)
+			return FD_BASE + (int)(sim->slot << FD_SHIFT | i);
+	return FD_ON_THE_WAY;
+}
+
+void sim_fd_drop(struct sim_fd *f, int fd)
 {
 	struct weir_op *op;
 
-	debug_check(f->fd >= 0);
-	f->sim->fds[(uint32_t)(f->fd - FD_BASE) & (FDS_MAX - 1)] = NULL;
+	debug_check(f->fd >= 0 && f->opens > 0);
+	if (fd >= 0)
+		f->sim->fds[slot_of(fd)] = NULL;
+	if (--f->opens) {
+		f->fd = number_of(f);
+		return;
+	}
 	f->fd = -1;
 	touch_watchers(f);
 	sim_fd_use(f);
@@ -120,6 +152,32 @@ void sim_fd_close(struct sim_fd *f)
 		sim_io_done(f->sim, op, -EBADF);
 	sim_fd_unuse(f);
 	sim_fd_unuse(f);
+}
+
+void sim_fd_close(struct sim_fd *f)
+{
+	sim_fd_drop(f, f->fd);
+}
+
+int sim_fd_dup(struct sim_fd *f)
+{
+	struct weir_sim *sim = f->sim;
+	int i = free_slot(sim);
+
+	if (i < 0)
+		return i;
+	sim->fds[i] = f;
+	f->opens++;
+	f->fd = FD_BASE + (int)(sim->slot << FD_SHIFT | (uint32_t)i);
+	return f->fd;
+}
+
+void sim_fds_close(struct weir_sim *sim, const struct weir_sim_host *host)
+{
+	for (uint32_t i = 0; i < sim->n_fds; i++)
+		if (sim->fds[i] && (!host || sim->fds[i]->host == host))
+			sim_fd_drop(sim->fds[i], FD_BASE +
+				    (int)(sim->slot << FD_SHIFT | i));
 }
 
 static void sim_io_again(struct weir_sim *sim, struct weir_op *op);
@@ -258,7 +316,7 @@ static int64_t transfer(struct weir_sim *sim, struct sim_fd *f,
 	if (step.flags & WEIR_RW_NOWAIT && !f->cls->waits &&
 	    sim_fault(sim, WEIR_SIM_EAGAIN, sim_io_name(op)))
 		return -EAGAIN;
-	if (sim->faults->rate[WEIR_SIM_SHORT])
+	if (sim->faults->rate[WEIR_SIM_SHORT] && !f->cls->datagrams)
 		shorten(sim, f, op, &step);
 	/* The world acts as the device, so it may access the memory that was
 	 * lent to it. */
@@ -285,11 +343,11 @@ static int64_t work(const struct weir_op *op)
 	return fn((void *)(uintptr_t)op->u.io.aux);
 }
 
-static int64_t close_now(struct sim_fd *f)
+static int64_t close_now(struct sim_fd *f, int fd)
 {
-	if (f->fd < 0)
+	if (sim_fd_find(fd) != f)
 		return -EBADF;
-	sim_fd_close(f);
+	sim_fd_drop(f, fd);
 	return 0;
 }
 
@@ -341,7 +399,7 @@ static int64_t call_fd(struct weir_sim *sim, struct sim_fd *f,
 	case IO_WRITE: case IO_WRITEV: case IO_SEND: case IO_SENDV:
 		return transfer(sim, f, op, false);
 	case IO_CLOSE:
-		return close_now(f);
+		return close_now(f, op->u.io.fd);
 	case IO_POLL:
 		return sim_poll_now(f, op->u.io.flags);
 	case IO_ACCEPT:

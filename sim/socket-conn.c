@@ -357,6 +357,57 @@ int64_t flow_send(struct flow *fl, const struct io_step *step)
 	return (int64_t)n;
 }
 
+/* Descriptors on their way. */
+
+static void doom_fire(struct weir_sim *sim, struct sim_event *ev)
+{
+	struct rights *r = weir_container_of(ev, struct rights, event), **at;
+
+	(void)sim;
+	for (at = &r->part->doomed; *at != r; at = &(*at)->next)
+		;
+	*at = r->next;
+	for (uint32_t i = 0; i < r->n; i++)
+		sim_fd_drop(r->f[i], -1);
+	free(r);
+}
+
+/* A little later: what is closed may be a connection that is just being looked at. */
+void rights_doom(struct rights *rights)
+{
+	struct sockets *s = rights->part;
+
+	rights->next = s->doomed;
+	s->doomed = rights;
+	rights->event.fire = doom_fire;
+	sim_at(s->sim, &rights->event, 0);
+}
+
+/* What was read, or will never arrive. */
+static void rights_trim(struct flow *fl)
+{
+	struct rights *r, **at = &fl->rights;
+
+	while ((r = *at)) {
+		if (r->pos >= fl->read && r->pos < fl->sent) {
+			at = &r->next;
+			continue;
+		}
+		*at = r->next;
+		rights_doom(r);
+	}
+}
+
+/* A read ends where others begin than are with its first byte. */
+static uint64_t until_rights(const struct flow *fl, uint64_t n)
+{
+	const struct rights *r = fl->rights;
+
+	while (r && r->pos <= fl->read)
+		r = r->next;
+	return r && r->pos - fl->read < n ? r->pos - fl->read : n;
+}
+
 /* The sender learns, a little later, that there is capacity again. */
 static void open_window(struct flow *fl)
 {
@@ -381,10 +432,12 @@ int64_t flow_receive(struct flow *fl, const struct io_step *step, bool peek)
 
 	if (n > fl->arrived - fl->read)
 		n = fl->arrived - fl->read;
+	n = until_rights(fl, n);
 	at_ring(fl->ring, fl->capacity, fl->read, n, step, copy_out);
 	if (peek)
 		return (int64_t)n;
 	fl->read += n;
+	rights_trim(fl);
 	fl->conn->part->received += n;
 	open_window(fl);
 	return (int64_t)n;
@@ -403,6 +456,7 @@ static void flow_drop(struct flow *fl)
 	fl->sent = fl->arrived;
 	fl->acked = fl->arrived;
 	fl->n = 0;
+	rights_trim(fl);
 	sim_unqueue(sim_of_flow(fl), &fl->event);
 }
 
@@ -412,6 +466,7 @@ static void flow_drop_all(struct flow *fl)
 	flow_drop(fl);
 	fl->conn->part->lost += fl->arrived - fl->read;
 	fl->read = fl->arrived;
+	rights_trim(fl);
 }
 
 static void flow_fini(struct flow *fl)
@@ -543,6 +598,7 @@ void conn_leave(struct end *e)
 	conn->end[e->side] = NULL;
 	conn->part->lost += in->arrived - in->read;
 	in->read = in->arrived;
+	rights_trim(in);
 	if (conn->pipe)
 		flow_drop(in);
 	if (!conn->end[!e->side])
@@ -644,6 +700,25 @@ static void heal(struct sim_part *part)
 	for (conn = part_of(part)->conns; conn; conn = next) {
 		next = conn->next;
 		heal_conn(conn);
+	}
+}
+
+/* The world is about to be destroyed. */
+static void rights_end(struct sim_part *part)
+{
+	struct sockets *s = part_of(part);
+	struct conn *conn;
+	struct rights *r;
+
+	for (conn = s->conns; conn; conn = conn->next)
+		for (int i = 0; i < 2; i++)
+			while ((r = conn->flow[i].rights)) {
+				conn->flow[i].rights = r->next;
+				rights_doom(r);
+			}
+	while ((r = s->doomed)) {
+		sim_unqueue(s->sim, &r->event);
+		doom_fire(s->sim, &r->event);
 	}
 }
 
@@ -785,6 +860,7 @@ struct sockets *sockets_of(struct weir_sim *sim)
 	s->part.off = host_off;
 	s->part.on = host_on;
 	s->part.link = link_changed;
+	s->part.end = rights_end;
 	s->part.destroy = destroy;
 	sim_part_add(sim, &s->part);
 	return s;

@@ -171,9 +171,17 @@ static int end_call(struct end *e, const struct sockaddr *addr, size_t len);
 
 int weir_sim_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
+	struct weir_op op = { .kind = IO_CONNECT };
+	struct sim_fd *f = sim_fd_find(fd);
 	struct end *e;
 	int err = find_end(fd, &e);
 
+	if (err == -ENOTCONN && f->cls->datagrams && addr &&
+	    len >= sizeof(addr->sa_family)) {
+		op.u.io.addr = (uint64_t)(uintptr_t)addr;
+		op.u.io.len = len;
+		return (int)f->cls->call(f, &op);
+	}
 	if (err)
 		return err == -ENOTCONN ? -EINVAL : err;
 	if (!addr || len < sizeof(addr->sa_family))
@@ -184,9 +192,19 @@ int weir_sim_connect(int fd, const struct sockaddr *addr, socklen_t len)
 /* The name of the other end's host. */
 int sim_socket_peer(int fd, struct sockaddr_storage *ret, uint32_t *len)
 {
+	struct sim_fd *f = sim_fd_find(fd);
+	const char *name;
 	struct end *e = NULL;
-	int err = find_end(fd, &e);
+	int err, family;
 
+	if (f && !f->dead && f->cls->get_name) {
+		name = f->cls->get_name(f, true, &family);
+		if (!name)
+			return -ENOTCONN;
+		address_give(f->sim, name, family, ret, len);
+		return 0;
+	}
+	err = find_end(fd, &e);
 	if (err)
 		return err;
 	if (e->state != END_UP)
@@ -212,7 +230,7 @@ int weir_sim_close(int fd)
 
 	if (!f)
 		return -EBADF;
-	sim_fd_close(f);
+	sim_fd_drop(f, fd);
 	return 0;
 }
 
@@ -455,12 +473,16 @@ static int choose_port(const struct sockets *s, char *name)
 
 int weir_sim_bind(int fd, const struct sockaddr *addr, socklen_t len)
 {
+	struct sim_fd *f = sim_fd_find(fd);
 	char name[WEIR_SIM_NAME_MAX];
 	const struct sockets *s;
 	struct end *e;
 	size_t n;
-	int err = find_end(fd, &e);
+	int err;
 
+	if (f && !f->dead && f->cls->bind)
+		return f->cls->bind(f, addr, len);
+	err = find_end(fd, &e);
 	if (err)
 		return err == -ENOTCONN ? -EINVAL : err;
 	if (e->state != END_IDLE || e->bound || !addr ||
@@ -469,7 +491,7 @@ int weir_sim_bind(int fd, const struct sockaddr *addr, socklen_t len)
 	if (addr->sa_family != e->family)
 		return -EAFNOSUPPORT;
 	s = sockets_of(e->f.sim);
-	err = address_name(e, addr, len, true, name);
+	err = address_name(&e->f, addr, len, true, name);
 	if (err)
 		return err;
 	n = strlen(name);
@@ -522,9 +544,15 @@ static int give(struct weir_sim *sim, const char *name, int family,
 int weir_sim_getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	const struct listener *l = listener_at(fd);
+	struct sim_fd *f = sim_fd_find(fd);
+	const char *name;
 	struct end *e;
-	int err;
+	int err, family;
 
+	if (f && !f->dead && f->cls->get_name) {
+		name = f->cls->get_name(f, false, &family);
+		return give(f->sim, name, family, addr, len);
+	}
 	if (l)
 		return give(l->f.sim, l->name, l->family, addr, len);
 	err = find_end(fd, &e);
@@ -729,7 +757,7 @@ static int end_call(struct end *e, const struct sockaddr *addr, size_t len)
 		return -EISCONN;
 	if (e->state == END_CALLING)
 		return -EALREADY;
-	err = address_name(e, addr, len, false, e->to);
+	err = address_name(&e->f, addr, len, false, e->to);
 	if (err)
 		return err;
 	take_port(e);

@@ -11,6 +11,7 @@
 #include <weir/watch.h>
 
 #define PIPE_BLOCK 4096
+#define RIGHTS_MAX 253u		/* Descriptors of a message: SCM_MAX_FD. */
 
 static void nudge_fire(struct weir_sim *sim, struct sim_event *ev)
 {
@@ -159,17 +160,100 @@ int64_t end_shutdown(struct end *e, int how)
 	return 0;
 }
 
-/* Data only. */
+static uint32_t n_rights(const struct cmsghdr *c)
+{
+	return (uint32_t)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+}
+
+/* The descriptors of @msg in *@ret, or NULL; or a negative errno. */
+static int rights_load(struct end *e, const struct msghdr *msg,
+		       struct rights **ret)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	struct rights *r;
+	struct sim_fd *f;
+	int fd;
+
+	*ret = NULL;
+	if (!c)
+		return msg->msg_controllen ? -EINVAL : 0;
+	if (e->family != AF_UNIX || c->cmsg_level != SOL_SOCKET ||
+	    c->cmsg_type != SCM_RIGHTS ||
+	    CMSG_NXTHDR((struct msghdr *)(uintptr_t)msg, c))
+		return -EOPNOTSUPP;
+	if (c->cmsg_len < CMSG_LEN(0) || n_rights(c) > RIGHTS_MAX)
+		return -EINVAL;
+	r = calloc(1, sizeof(*r) + n_rights(c) * sizeof(r->f[0]));
+	if (!r)
+		return -ENOBUFS;
+	r->part = e->conn->part;
+	for (; r->n < n_rights(c); r->n++) {
+		memcpy(&fd, CMSG_DATA(c) + r->n * sizeof(fd), sizeof(fd));
+		f = sim_fd_find(fd);
+		if (!f || f->sim != e->f.sim) {
+			free(r);
+			return -EBADF;
+		}
+		r->f[r->n] = f;
+	}
+	for (uint32_t i = 0; i < r->n; i++)
+		r->f[i]->opens++;
+	*ret = r;
+	return 0;
+}
+
 static int64_t send_message(struct sim_fd *f, const struct weir_op *op)
 {
 	const struct msghdr *msg =
 		(const struct msghdr *)(uintptr_t)op->u.io.addr;
 	struct io_step step = { .off = WEIR_OFF_STREAM, .iov = msg->msg_iov,
 				.n = (uint32_t)msg->msg_iovlen };
+	struct end *e = end_of(f);
+	struct rights *rights = NULL;
+	uint64_t pos;
+	int64_t res;
+	int err;
 
-	if (msg->msg_controllen || op->u.io.flags & MSG_OOB)
+	if (op->u.io.flags & MSG_OOB)
 		return -EOPNOTSUPP;
-	return end_write(f, &step);
+	if (!msg->msg_controllen || e->state != END_UP)
+		return end_write(f, &step);
+	pos = flow_out(e)->sent;
+	err = rights_load(e, msg, &rights);
+	if (err)
+		return err;
+	/* Before the bytes, which may arrive at once. */
+	if (rights)
+		rights_send(flow_out(e), rights, pos);
+	res = end_write(f, &step);
+	if (rights && res <= 0)
+		rights_take_back(flow_out(e), rights);
+	return res;
+}
+
+/* Numbers for the descriptors; those that have no space are closed. */
+static void rights_give(struct rights *r, struct msghdr *msg)
+{
+	size_t space = msg->msg_controllen, n = 0;
+	struct cmsghdr *c = msg->msg_control;
+	int fd;
+
+	while (n < r->n && CMSG_LEN((n + 1) * sizeof(int)) <= space) {
+		fd = sim_fd_dup(r->f[n]);
+		if (fd < 0)
+			break;
+		memcpy(CMSG_DATA(c) + n++ * sizeof(fd), &fd, sizeof(fd));
+	}
+	msg->msg_controllen = 0;
+	if (n < r->n)
+		msg->msg_flags |= MSG_CTRUNC;
+	if (n) {
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		msg->msg_controllen = c->cmsg_len;
+	}
+	rights_doom(r);
 }
 
 static int64_t receive_message(struct sim_fd *f, const struct weir_op *op)
@@ -177,18 +261,27 @@ static int64_t receive_message(struct sim_fd *f, const struct weir_op *op)
 	struct msghdr *msg = (struct msghdr *)(uintptr_t)op->u.io.addr;
 	struct io_step step = { .off = WEIR_OFF_STREAM, .iov = msg->msg_iov,
 				.n = (uint32_t)msg->msg_iovlen };
+	struct end *e = end_of(f);
+	struct rights *rights = NULL;
 	int64_t res;
 
 	if (op->u.io.flags & MSG_ERRQUEUE)
 		return SIM_NOT_YET;	/* It is always empty. */
 	if (op->u.io.flags & (MSG_OOB | MSG_TRUNC))
 		return -EOPNOTSUPP;
+	if (e->conn && !(op->u.io.flags & MSG_PEEK))
+		rights = rights_take(flow_in(e));
 	res = end_receive(f, &step, op->u.io.flags & MSG_PEEK);
-	if (res >= 0) {
-		msg->msg_namelen = 0;
+	if (res < 0 && rights)
+		rights_return(flow_in(e), rights);
+	if (res < 0)
+		return res;
+	msg->msg_namelen = 0;
+	msg->msg_flags = 0;
+	if (rights)
+		rights_give(rights, msg);
+	else
 		msg->msg_controllen = 0;
-		msg->msg_flags = 0;
-	}
 	return res;
 }
 

@@ -7,6 +7,7 @@
  *
  *	socket.c            calls on sockets
  *	address.c           addresses, and the names that they stand for
+ *	datagram.c          sockets of datagrams
  *	socket-connect.c    listeners, and how connections are made
  *	socket-conn.c       connections: bytes on their way, closes, resets, power
  *	                    cuts
@@ -44,6 +45,16 @@ struct part {
 
 struct conn;
 
+/* Descriptors that were sent, with the byte at .pos; see rights_send(). */
+struct rights {
+	struct sim_event event;
+	struct sockets *part;
+	struct rights *next;
+	uint64_t pos;
+	uint32_t n;
+	struct sim_fd *f[];
+};
+
 struct flow {
 	struct conn *conn;
 	uint32_t side;		/* From this end to the other. */
@@ -56,6 +67,7 @@ struct flow {
 	struct part parts[PARTS];
 	uint32_t first, n;
 	uint64_t stalled_ns;	/* Nothing arrives until then. */
+	struct rights *rights;	/* In the order of the stream. */
 };
 
 enum end_state {
@@ -124,6 +136,7 @@ struct sockets {
 	struct conn *conns;
 	struct listener *listeners;
 	struct partition *partitions;
+	struct rights *doomed;	/* Nobody has taken them; soon closed. */
 	uint64_t serial, ports;
 	uint64_t sent, received, lost, connections, resets;
 };
@@ -139,6 +152,50 @@ int64_t flow_send(struct flow *fl, const struct io_step *step);
 /* Copy up to all data that have arrived: the number of bytes.  With @peek they
  * stay. */
 int64_t flow_receive(struct flow *fl, const struct io_step *step, bool peek);
+
+/* Descriptors go with the byte at @pos of @fl.  Those of the next byte are taken, and
+ * the caller's then; NULL: it has none.  What nobody takes is closed soon. */
+void rights_doom(struct rights *rights);
+
+static inline void rights_send(struct flow *fl, struct rights *rights, uint64_t pos)
+{
+	struct rights **at = &fl->rights;
+
+	while (*at)
+		at = &(*at)->next;
+	rights->pos = pos;
+	*at = rights;
+}
+
+static inline struct rights *rights_take(struct flow *fl)
+{
+	struct rights *r = fl->rights;
+
+	if (!r || r->pos != fl->read)
+		return NULL;
+	fl->rights = r->next;
+	r->next = NULL;
+	return r;
+}
+
+/* They were not sent, or not read, after all. */
+static inline void rights_take_back(struct flow *fl, struct rights *rights)
+{
+	struct rights **at = &fl->rights;
+
+	while (*at && *at != rights)
+		at = &(*at)->next;
+	if (!*at)
+		return;		/* They are lost already. */
+	*at = rights->next;
+	rights_doom(rights);
+}
+
+static inline void rights_return(struct flow *fl, struct rights *rights)
+{
+	rights->next = fl->rights;
+	fl->rights = rights;
+}
 
 /* Send @what, behind all that was sent before. */
 void flow_tell(struct flow *fl, enum part_what what);
@@ -168,10 +225,10 @@ bool has_prefix(const char *name, const char *prefix);
 
 /* address.c */
 
-/* The name of a listener that a program means by @addr, where @e is: 0, -EINVAL
+/* The name of a listener that a program means by @addr, where @f is: 0, -EINVAL
  * or -EAFNOSUPPORT.  @bind: it wants to be there itself. */
-int address_name(const struct end *e, const struct sockaddr *addr, size_t len,
-		 bool bind, char *ret);
+int address_name(const struct sim_fd *f, const struct sockaddr *addr,
+		 size_t len, bool bind, char *ret);
 
 /* An address of @family for @name; *@len is the capacity, and then the size. */
 void address_give(struct weir_sim *sim, const char *name, int family,

@@ -41,7 +41,7 @@ static void fd_close(int fd)
 	struct sim_fd *f = sim_fd_find(fd);
 
 	if (f)
-		sim_fd_close(f);
+		sim_fd_drop(f, fd);
 }
 
 static struct weir_sim *find_world(void)
@@ -163,9 +163,7 @@ int weir_sim_destroy(struct weir_sim *sim)
 			part->end(part);
 	while (sim->observers)
 		observer_del(sim->observers);
-	for (uint32_t i = 0; i < sim->n_fds; i++)
-		if (sim->fds[i])
-			sim_fd_close(sim->fds[i]);
+	sim_fds_close(sim, NULL);
 	while ((part = sim->parts)) {
 		sim->parts = part->next;
 		part->destroy(part);

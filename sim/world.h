@@ -412,7 +412,8 @@ struct sim_fd {
 	struct weir_sim *sim;
 	const struct sim_fd_class *cls;
 	struct weir_sim_host *host;	/* NULL: it is on none. */
-	int fd;			/* -1: closed. */
+	int fd;			/* One of its numbers; -1: closed. */
+	uint32_t opens;		/* Numbers, and descriptors on their way. */
 	uint32_t flags;		/* O_, those that its class uses. */
 	/* The reactor that has sources on it; with .shared, one of several. */
 	struct sim_reactor *watcher;
@@ -438,6 +439,7 @@ struct sim_fd_class {
 	/* A call may wait for ever, and can be cancelled then. */
 	bool waits;
 	bool socket;	/* Otherwise -ENOTSOCK to calls for sockets. */
+	bool datagrams;	/* What is sent at once arrives at once, or not at all. */
 
 	/* READ, READV, RECV and receivers: to memory; at most as much as
 	 * requested. */
@@ -460,6 +462,11 @@ struct sim_fd_class {
 	uint32_t (*grain)(struct sim_fd *f);
 	/* The latency if it is not that of @device; NULL: it is. */
 	uint64_t (*delay)(struct sim_fd *f, const struct weir_op *op);
+	/* A socket's: bind(2), and its name or its peer's, or NULL, with the
+	 * family of the address.  NULL: as ends and listeners of streams. */
+	int (*bind)(struct sim_fd *f, const struct sockaddr *addr,
+		    socklen_t len);
+	const char *(*get_name)(struct sim_fd *f, bool peer, int *family);
 	/* What it is, for the trace: ", 'a/log'".  NULL: nothing more. */
 	void (*describe)(struct sim_fd *f, char *ret, size_t capacity);
 	/* Its number was released. */
@@ -482,8 +489,17 @@ int sim_fd_open(struct weir_sim *sim, struct sim_fd *f,
 /* The descriptor of this number; NULL: there is none. */
 struct sim_fd *sim_fd_find(int fd);
 
-/* Release its number; operations that wait for it end with -EBADF. */
+/* Close its only number; operations that wait for it end with -EBADF. */
 void sim_fd_close(struct sim_fd *f);
+
+/* Give it another number: that, or -EMFILE. */
+int sim_fd_dup(struct sim_fd *f);
+
+/* Close its number @fd, or, if that is -1, one that is on its way. */
+void sim_fd_drop(struct sim_fd *f, int fd);
+
+/* Close all numbers of descriptors of @host; NULL: of all. */
+void sim_fds_close(struct weir_sim *sim, const struct weir_sim_host *host);
 
 /* Its state has changed: operations that wait for it retry. */
 void sim_fd_changed(struct sim_fd *f);

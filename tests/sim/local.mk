@@ -1,7 +1,7 @@
 # What tests of sim/ link is in tests/local.mk.
 public_tests += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-aim \
 	%D%/test-sim-crash \
-	%D%/test-sim-cut %D%/test-sim-disk %D%/test-sim-end \
+	%D%/test-sim-cut %D%/test-sim-datagram %D%/test-sim-disk %D%/test-sim-end \
 	%D%/test-sim-errors %D%/test-sim-file \
 	%D%/test-sim-file-job %D%/test-sim-file-linux %D%/test-sim-host \
 	%D%/test-sim-job \
@@ -23,7 +23,7 @@ sim_verbs = %D%/sim-verbs.c %D%/sim-verbs-job.c %D%/sim-verbs-link.c \
 
 without_threads += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-aim \
 	%D%/test-sim-crash \
-	%D%/test-sim-cut %D%/test-sim-disk %D%/test-sim-end \
+	%D%/test-sim-cut %D%/test-sim-datagram %D%/test-sim-disk %D%/test-sim-end \
 	%D%/test-sim-errors %D%/test-sim-file \
 	%D%/test-sim-file-job %D%/test-sim-file-linux %D%/test-sim-host \
 	%D%/test-sim-job \

@@ -727,6 +727,105 @@ RETURNS(weir_sim_stat, ENOMEM)
 	return world_end(sim, err);
 }
 
+/* Datagrams. */
+
+static int a_datagram(struct weir_sim *sim)
+{
+	int fd = -1;
+
+	assert_int_equal(weir_sim_datagram(sim, NULL, &fd, AF_UNIX), 0);
+	assert_int_equal(bind_to(fd, "me"), 0);
+	return fd;
+}
+
+static ssize_t send_one(int fd, const char *name)
+{
+	struct sockaddr_un un = named(name);
+
+	return weir_sim_sendto(fd, "x", 1, (struct sockaddr *)&un, sizeof(un));
+}
+
+static int cut_datagram(struct weir_sim *sim)
+{
+	int fd = a_datagram(sim);
+
+	weir_sim_power_cut(sim, "");
+	return fd;
+}
+
+RETURNS(weir_sim_datagram, ENOMEM)
+{
+	int fd;
+
+	IN_WORLD_WITHOUT(no_memory, weir_sim_datagram(sim, NULL, &fd, AF_INET));
+}
+
+RETURNS(weir_sim_sendto, EBADF)
+{
+	IN_WORLD(((void)sim, send_one(INT_MAX, "to")));
+}
+
+RETURNS(weir_sim_sendto, ENOTSOCK)
+{
+	IN_WORLD(send_one(a_file(sim, O_RDWR), "to"));
+}
+
+RETURNS(weir_sim_sendto, EIO)
+{
+	IN_WORLD(send_one(cut_datagram(sim), "to"));
+}
+
+RETURNS(weir_sim_sendto, EINVAL)
+{
+	const struct sockaddr short_one = { .sa_family = AF_INET };
+
+	IN_WORLD(weir_sim_sendto(a_datagram(sim), "x", 1, &short_one, 2));
+}
+
+RETURNS(weir_sim_sendto, EAFNOSUPPORT)
+{
+	const struct sockaddr other = { .sa_family = AF_PACKET };
+
+	IN_WORLD(weir_sim_sendto(a_datagram(sim), "x", 1, &other,
+				 sizeof(other)));
+}
+
+RETURNS(weir_sim_sendto, ENOBUFS)
+{
+	struct weir_sim *sim = world_begin();
+	int fd = a_datagram(sim);
+
+	no_memory();
+	return world_end(sim, send_one(fd, "to"));
+}
+
+RETURNS(weir_sim_sendto, ECONNREFUSED)
+{
+	struct weir_sim *sim = world_begin();
+	struct sockaddr_un un = named("none");
+	int fd = a_datagram(sim);
+
+	assert_int_equal(weir_sim_connect(fd, (struct sockaddr *)&un,
+					  sizeof(un)), 0);
+	assert_int_equal(weir_sim_sendto(fd, "x", 1, NULL, 0), 1);
+	weir_sim_run(sim, WEIR_SEC, 0);
+	return world_end(sim, weir_sim_sendto(fd, "x", 1, NULL, 0));
+}
+
+RETURNS(weir_sim_recvfrom, ENOTSOCK)
+{
+	char byte;
+
+	IN_WORLD(weir_sim_recvfrom(a_file(sim, O_RDWR), &byte, 1, NULL, NULL));
+}
+
+RETURNS(weir_sim_recvfrom, EIO)
+{
+	char byte;
+
+	IN_WORLD(weir_sim_recvfrom(cut_datagram(sim), &byte, 1, NULL, NULL));
+}
+
 /* Memory. */
 
 RETURNS(weir_sim_card_create, E2BIG)

@@ -492,35 +492,130 @@ static void close_ends_the_operations_that_wait(void **state)
 	net_end(&n);
 }
 
-static void descriptors_are_not_sent(void **state)
+struct message {
+	struct msghdr msg;
+	struct iovec iov;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))];
+	char bytes[16];
+};
+
+/* Of @len bytes, and with the @n descriptors at @fds. */
+static struct msghdr *message(struct message *m, size_t len, const int *fds,
+			      size_t n)
 {
-	struct iovec iov[2] = { { (char[]){ "ab" }, 2 }, { (char[]){ "cd" },
-							  2 } };
-	char capacity[CMSG_SPACE(sizeof(int))] = "", in[8] = "";
-	struct iovec into = { in, sizeof(in) };
-	struct msghdr msg = { .msg_iov = iov,
-			      .msg_iovlen = 2,
-			      .msg_control = capacity,
-			      .msg_controllen = sizeof(capacity) };
+	struct cmsghdr *c = (struct cmsghdr *)(void *)m->control;
+
+	memset(m, 0, sizeof(*m));
+	memset(m->bytes, 'a', sizeof(m->bytes));
+	m->iov = (struct iovec){ m->bytes, len };
+	m->msg = (struct msghdr){ .msg_iov = &m->iov, .msg_iovlen = 1 };
+	if (n) {
+		m->msg.msg_control = m->control;
+		m->msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		if (fds)
+			memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+	}
+	return &m->msg;
+}
+
+static int first_of(const struct message *m)
+{
+	const struct cmsghdr *c = (const void *)m->control;
+	int fd;
+
+	assert_int_equal(c->cmsg_level, SOL_SOCKET);
+	assert_int_equal(c->cmsg_type, SCM_RIGHTS);
+	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	return fd;
+}
+
+#define SEND_MSG(n, fd, m) \
+	RES(n, 0, weir_sendmsg((n)->r[0], &(n)->rec[0].op, fd, m, 0))
+#define RECV_MSG(n, fd, m) \
+	RES(n, 1, weir_recvmsg((n)->r[1], &(n)->rec[1].op, fd, m, 0))
+
+static void descriptors_are_sent_with_their_byte(void **state)
+{
+	int fd[2], p[2], got, file;
+	struct message m;
 	struct net n;
-	int fd[2];
+	char in[32];
 
 	(void)state;
 	net_begin(&n, 1);
 	assert_int_equal(weir_sim_socket_pair(n.sim, fd), 0);
-	assert_int_equal(RES(&n, 0, weir_sendmsg(n.r[0], &n.rec[0].op, fd[0],
-						 &msg, 0)), -EOPNOTSUPP);
-	msg.msg_controllen = 0;
-	assert_int_equal(RES(&n, 0, weir_sendmsg(n.r[0], &n.rec[0].op, fd[0],
-						 &msg, 0)), 4);
-	msg = (struct msghdr){ .msg_iov = &into,
-			       .msg_iovlen = 1,
-			       .msg_control = capacity,
-			       .msg_controllen = sizeof(capacity) };
-	assert_int_equal(RES(&n, 0, weir_recvmsg(n.r[1], &n.rec[0].op, fd[1],
-						 &msg, 0)), 4);
-	assert_int_equal(msg.msg_controllen, 0);
-	assert_memory_equal(in, "abcd", 4);
+	assert_int_equal(weir_sim_pipe(n.sim, p), 0);
+	file = weir_sim_file_open(n.sim, "f", O_RDWR | O_CREAT, 0600);
+	assert_int_equal(weir_sim_write(fd[0], "xyz", 3), 3);
+	assert_int_equal(SEND_MSG(&n, fd[0], message(&m, 4, p, 2)), 4);
+	assert_int_equal(SEND_MSG(&n, fd[0], message(&m, 4, &file, 1)), 4);
+	/* The sender's own are not needed any more. */
+	assert_int_equal(weir_sim_close(p[0]), 0);
+	assert_int_equal(weir_sim_close(file), 0);
+	run(&n);
+	/* A read ends where others begin than are with its first byte. */
+	assert_int_equal(RECV_MSG(&n, fd[1], message(&m, 16, NULL, 3)), 3);
+	assert_int_equal(m.msg.msg_controllen, 0);
+	assert_int_equal(RECV_MSG(&n, fd[1], message(&m, 16, NULL, 3)), 4);
+	assert_int_equal(m.msg.msg_controllen, CMSG_LEN(2 * sizeof(int)));
+	got = first_of(&m);
+	assert_int_equal(weir_sim_write(p[1], "via", 3), 3);
+	assert_int_equal(weir_sim_read(got, in, 8), 3);
+	assert_int_equal(weir_sim_close(p[1]), 0);
+	assert_int_equal(weir_sim_read(got, in, 8), -EAGAIN);
+	assert_int_equal(RECV_MSG(&n, fd[1], message(&m, 16, NULL, 1)), 4);
+	file = first_of(&m);
+	assert_int_equal(weir_sim_pwrite(file, "data", 4, 0), 4);
+	assert_int_equal(weir_sim_file_size(n.sim, "f"), 4);
+	net_end(&n);
+}
+
+static void descriptors_that_nobody_takes_are_closed(void **state)
+{
+	int fd[2], p[2], q[2];
+	struct message m;
+	struct net n;
+	char in[32];
+
+	(void)state;
+	net_begin(&n, 1);
+	assert_int_equal(weir_sim_socket_pair(n.sim, fd), 0);
+	assert_int_equal(weir_sim_pipe(n.sim, p), 0);
+	assert_int_equal(weir_sim_pipe(n.sim, q), 0);
+	/* By a plain read, for want of space, and by a close. */
+	assert_int_equal(SEND_MSG(&n, fd[0], message(&m, 1, &p[1], 1)), 1);
+	assert_int_equal(SEND_MSG(&n, fd[0], message(&m, 1, q, 2)), 1);
+	assert_int_equal(weir_sim_close(p[1]), 0);
+	assert_int_equal(weir_sim_close(q[1]), 0);
+	run(&n);
+	assert_int_equal(weir_sim_read(p[0], in, 1), -EAGAIN);
+	assert_int_equal(RES(&n, 1, weir_recv(n.r[1], &n.rec[1].op, fd[1], in,
+					      sizeof(in), 0)), 1);
+	run(&n);
+	assert_int_equal(weir_sim_read(p[0], in, 1), 0);
+	message(&m, 16, NULL, 1);
+	m.msg.msg_controllen = CMSG_LEN(sizeof(int));
+	assert_int_equal(RECV_MSG(&n, fd[1], &m.msg), 1);
+	assert_int_equal(m.msg.msg_flags, MSG_CTRUNC);
+	assert_int_equal(weir_sim_close(first_of(&m)), 0);
+	run(&n);
+	assert_int_equal(weir_sim_read(q[0], in, 1), 0);
+	assert_int_equal(SEND_MSG(&n, fd[0], message(&m, 1, p, 1)), 1);
+	assert_int_equal(SEND_MSG(&n, fd[0], message(&m, 1, &fd[0], 1)), 1);
+	assert_int_equal(weir_sim_close(fd[1]), 0);
+	run(&n);
+	/* And what cannot be sent. */
+	assert_int_equal(weir_sim_socket_pair(n.sim, fd), 0);
+	p[1] = 3;
+	assert_int_equal(SEND_MSG(&n, fd[0], message(&m, 1, &p[1], 1)), -EBADF);
+	message(&m, 1, p, 1);
+	((struct cmsghdr *)(void *)m.control)->cmsg_type = SCM_CREDENTIALS;
+	assert_int_equal(SEND_MSG(&n, fd[0], &m.msg), -EOPNOTSUPP);
+	/* A world that ends has some on their way. */
+	assert_int_equal(SEND_MSG(&n, fd[0], message(&m, 1, p, 1)), 1);
 	net_end(&n);
 }
 
@@ -702,7 +797,8 @@ static const struct harness_case cases[] = {
 	CASE(a_reset_is_the_last_that_an_end_hears),
 	CASE(a_close_with_data_unread_is_a_reset),
 	CASE(close_ends_the_operations_that_wait),
-	CASE(descriptors_are_not_sent),
+	CASE(descriptors_are_sent_with_their_byte),
+	CASE(descriptors_that_nobody_takes_are_closed),
 	CASE(deadline_ends_receive_that_is_being_tried),
 };
 

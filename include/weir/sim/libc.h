@@ -17,13 +17,13 @@
  *	ftruncate, fallocate, fstat, fcntl (F_GETFL, F_SETFL, F_GETFD, F_SETFD,
  *	F_GETPIPE_SZ, F_SETPIPE_SZ), ioctl (BLKGETSIZE64, BLKSSZGET),
  *	posix_fadvise, bind, listen, connect, accept, accept4, shutdown, send, recv,
- *	getsockname, getpeername, setsockopt (SO_LINGER; others change nothing),
- *	getsockopt (SO_ERROR, SO_TYPE), poll, vmsplice
+ *	sendto, recvfrom (of datagrams), getsockname, getpeername, setsockopt (SO_LINGER; others change nothing),
+ *	getsockopt (SO_ERROR), poll, vmsplice
  *
  * and in .start() and callbacks of a host's program, on what the host has:
  *
  *	open, openat, unlink, unlinkat, rmdir, rename, mkdir, chmod, stat, lstat,
- *	access, socket (SOCK_STREAM), socketpair, pipe, pipe2, clock_gettime, time,
+ *	access, socket (SOCK_STREAM, SOCK_DGRAM), socketpair, pipe, pipe2, clock_gettime, time,
  *	gettimeofday
  *
  * Paths are those of the host, from its root directory, but those below /proc, /sys
@@ -31,8 +31,8 @@
  *
  * These calls take no virtual time and never wait: what would wait fails with
  * EAGAIN, or EINPROGRESS for a connect, and a poll returns at once.  Reads and
- * writes have the faults WEIR_SIM_ERROR, WEIR_SIM_EINTR and WEIR_SIM_SHORT of the
- * host; the others have none.
+ * writes have the faults WEIR_SIM_ERROR and WEIR_SIM_EINTR of the host, and on files
+ * WEIR_SIM_SHORT; the others have none.
  * Other calls of libc are not simulated: a program that reads directories, resolves
  * names or makes threads and processes does so in the system.
  *

@@ -32,9 +32,11 @@
  * some minutes, or until faults are switched off; and WEIR_SIM_EAGAIN, with
  * which a call on a descriptor that was reported ready would block.
  *
- * Descriptors cannot be sent: weir_sendmsg() with control data is -EOPNOTSUPP,
- * and so is urgent data (MSG_OOB), and weir_recvmsg() with MSG_TRUNC.  The queue
- * of errors (MSG_ERRQUEUE) is always empty; WEIR_PRI never occurs.
+ * weir_sendmsg() and weir_recvmsg() pass descriptors of the world between sockets
+ * of AF_UNIX (SCM_RIGHTS): they come with the byte that they were sent with, and
+ * are closed if nobody takes them.  Other control data are -EOPNOTSUPP, and so is
+ * urgent data (MSG_OOB), and weir_recvmsg() with MSG_TRUNC.  The queue of errors
+ * (MSG_ERRQUEUE) is always empty; WEIR_PRI never occurs.
  */
 
 #include <sys/socket.h>
@@ -142,6 +144,70 @@ WEIR_API int weir_sim_listen(struct weir_sim *sim, int *ret_fd,
  */
 WEIR_API int weir_sim_host_socket(struct weir_sim_host *host, int *ret_fd,
 				  int family);
+
+/*
+ * Create a socket of datagrams in @sim, for addresses of @family: AF_UNIX, AF_INET
+ * or AF_INET6.  It is of the program of @host, or, if that is NULL, of none.
+ *
+ * Each datagram arrives as a whole, after the time of WEIR_SIM_WIRE or of the link,
+ * so one may overtake another.  It is lost by the faults WEIR_SIM_RESET and
+ * WEIR_SIM_STALL, by partitions, if nobody is there, and if 208 KiB wait to be read;
+ * it arrives twice by WEIR_SIM_REORDER, and late by WEIR_SIM_DELAY.  Paths of
+ * AF_UNIX are those of @host.  weir_sendmsg() and weir_recvmsg() have addresses,
+ * weir_connect() chooses one peer, and a receiver refuses the socket (-EINVAL).
+ *
+ * Returns 0 with *@ret_fd set, to be closed by the caller, or
+ *   -EAFNOSUPPORT  @family is another
+ *   -EMFILE        no descriptor left
+ *   -ENOMEM        no memory
+ *
+ * Call on the world's thread.
+ *
+ * Re-creates socket(2) with SOCK_DGRAM, in a world.
+ */
+WEIR_API int weir_sim_datagram(struct weir_sim *sim, struct weir_sim_host *host,
+			       int *ret_fd, int family);
+
+/*
+ * Send the @len bytes of @buf as a datagram from the simulated @fd to @addr, or, if
+ * that is NULL, to the peer.
+ *
+ * Returns @len, also if it will be lost, or
+ *   -EBADF         @fd is not open
+ *   -ENOTSOCK      @fd is no socket of datagrams
+ *   -EDESTADDRREQ  @addr is NULL, and @fd is not connected
+ *   -EMSGSIZE      @len is more than 65,507
+ *   -EINVAL, -EAFNOSUPPORT  @addr is no address
+ *   -ECONNREFUSED  nobody was there for an earlier one
+ *   -EIO           its power was cut
+ *   -ENOBUFS       no memory
+ *
+ * Call on the world's thread.  Never blocks.
+ *
+ * Re-creates sendto(2), on a descriptor of a world.
+ */
+WEIR_API ssize_t weir_sim_sendto(int fd, const void *buf, size_t len,
+				 const struct sockaddr *addr,
+				 socklen_t addr_len);
+
+/*
+ * Receive a datagram from the simulated @fd into the @len bytes of @buf; what does
+ * not fit is lost.  The sender's address is stored in the *@addr_len bytes at @addr,
+ * if that is not NULL.
+ *
+ * Returns the number of bytes, or
+ *   -EAGAIN        there is none
+ *   -EBADF         @fd is not open
+ *   -ENOTSOCK      @fd is no socket of datagrams
+ *   -ECONNREFUSED  nobody was there for an earlier one
+ *   -EIO           its power was cut
+ *
+ * Call on the world's thread.  Never blocks.
+ *
+ * Re-creates recvfrom(2), on a descriptor of a world.
+ */
+WEIR_API ssize_t weir_sim_recvfrom(int fd, void *buf, size_t len,
+				   struct sockaddr *addr, socklen_t *addr_len);
 
 /*
  * Give the simulated socket @fd the address @addr; port 0 means one that is free.

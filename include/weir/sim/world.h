@@ -39,11 +39,11 @@
  *   - SQEs (weir_uring_submit())
  *   - UNIX sockets of exporters (weir_exporter_create(),
  *     weir_mmap_import_from())
- *   - descriptors that are passed, and urgent data
+ *   - urgent data, and control data but descriptors
  *   - exchanges of directories (-EXDEV)
  *   - posts of other threads (weir_post())
  *
- * There are no datagrams.  weir_listen() takes no reactor and makes a socket of
+ * weir_listen() takes no reactor and makes a socket of
  * the system, which no object in a world accepts (-EBADF): use weir_sim_listen(),
  * or libweir-sim-libc (<weir/sim/libc.h>), with which it makes one of the world.
  *
