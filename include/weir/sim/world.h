@@ -51,7 +51,8 @@
  * program in it must not block, and its behaviour must not depend on anything
  * outside: no clock, no random number, no order of addresses, no other thread.
  *
- * A world is a backend of the reactor like io_uring and libev.
+ * A world is a backend of the reactor like io_uring and libev.  weir-sim(7) is an
+ * overview.
  */
 
 #include <weir/base.h>
