@@ -441,7 +441,7 @@ static int end_listen(struct end *e, int backlog)
 	int fd = e->f.fd, own = listener_open(s, e->name, backlog);
 	struct listener *l = listener_at(own);
 
-	if (own < 0)
+	if (!l)
 		return own;
 	l->family = e->family;
 	fds = s->sim->fds;
