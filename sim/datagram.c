@@ -154,7 +154,7 @@ static int fly(struct datagrams *all, const struct dgram *from, const char *to,
 	struct datagram *m = calloc(1, sizeof(*m) + len);
 
 	if (!m)
-		return -ENOBUFS;
+		return -ENOMEM;
 	m->event.fire = arrive;
 	m->part = all;
 	m->len = len;

@@ -46,7 +46,7 @@
 #define DEPTH_MAX 4
 #define TURNS_TO_DRAIN 20000
 #define RUN_SECONDS 120
-#define FNS 512
+#define FNS 600
 
 struct world w;
 

@@ -59,7 +59,7 @@ static void server_start(struct weir_sim_host *host, void *arg)
 
 /* A connection that was accepted and not adopted yet is in the mailbox alone, which
  * a killed program leaves behind: leaks are not looked for. */
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 
 int __lsan_is_turned_off(void)
 {

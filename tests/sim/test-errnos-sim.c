@@ -790,7 +790,7 @@ RETURNS(weir_sim_sendto, EAFNOSUPPORT)
 				 sizeof(other)));
 }
 
-RETURNS(weir_sim_sendto, ENOBUFS)
+RETURNS(weir_sim_sendto, ENOMEM)
 {
 	struct weir_sim *sim = world_begin();
 	int fd = a_datagram(sim);

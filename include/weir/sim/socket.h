@@ -180,7 +180,7 @@ WEIR_API int weir_sim_datagram(struct weir_sim *sim, struct weir_sim_host *host,
  *   -EINVAL, -EAFNOSUPPORT  @addr is no address
  *   -ECONNREFUSED  nobody was there for an earlier one
  *   -EIO           its power was cut
- *   -ENOBUFS       no memory
+ *   -ENOMEM        no memory
  *
  * Call on the world's thread.  Never blocks.
  *
