@@ -98,6 +98,17 @@ try weir-accel WEIR_ACCEL_0.1 "$dir"/include/weir/accel/*.h
 try weir-cuda WEIR_CUDA_0.1 "$dir"/include/weir/cuda/*.h
 try weir-sim WEIR_SIM_0.1 "$dir"/include/weir/sim/*.h
 
+# Calls of libc, and what headers make of them for large files and _FORTIFY_SOURCE.
+if [ -f .libs/libweir-sim-libc.so ]; then
+	same 'libweir-sim-libc exports what <weir/sim/libc.h> lists' \
+		"$(sed -n '/^ \*	/s/^ \*	//p' "$dir/include/weir/sim/libc.h" |
+			sed 's/([^)]*)\{0,1\}//g; s/^[^(]*)//' | tr -c 'a-z_0-9\n' '\n' |
+			grep . | sort)" \
+		"$(dynamic --defined-only .libs/libweir-sim-libc.so |
+			sed 's/64\(_2\)\{0,1\}$/\1/; s/64_chk$/_chk/
+				s/^__\(.*\)_\(2\|chk\)$/\1/' | sort -u)"
+fi
+
 # What the libraries above the core use of it that is not public: tests/private.txt.
 allowed() { sed -n "s/^$1 \(.*\) :: .*/\1/p" "$dir/tests/private.txt" | tr ' ' '\n'; }
 

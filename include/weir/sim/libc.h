@@ -17,14 +17,15 @@
  *	ftruncate, fallocate, fstat, fcntl (F_GETFL, F_SETFL, F_GETFD, F_SETFD,
  *	F_GETPIPE_SZ, F_SETPIPE_SZ), ioctl (BLKGETSIZE64, BLKSSZGET),
  *	posix_fadvise, bind, listen, connect, accept, accept4, shutdown, send, recv,
- *	sendto, recvfrom (of datagrams), getsockname, getpeername, setsockopt (SO_LINGER; others change nothing),
+ *	sendto, recvfrom (of datagrams), getsockname, getpeername,
+ *	setsockopt (SO_LINGER; others change nothing),
  *	getsockopt (SO_ERROR), poll, vmsplice
  *
  * and in .start() and callbacks of a host's program, on what the host has:
  *
  *	open, openat, unlink, unlinkat, rmdir, rename, mkdir, chmod, stat, lstat,
- *	access, socket (SOCK_STREAM, SOCK_DGRAM), socketpair, pipe, pipe2, clock_gettime, time,
- *	gettimeofday
+ *	access, socket (SOCK_STREAM, SOCK_DGRAM), socketpair, pipe, pipe2,
+ *	clock_gettime, time, gettimeofday
  *
  * Paths are those of the host, from its root directory, but those below /proc, /sys
  * and /dev are the system's.  Sockets have addresses as <weir/sim/socket.h> says.
