@@ -244,6 +244,9 @@ script_programs = %D%/sim/runner-scenarios %D%/support/without-call \
 if HAVE_VERBS
 script_programs += tools/weir-sim-verbs
 endif
+if SHARED
+script_programs += %D%/programs/worlds-nbd %D%/programs/worlds-proxy
+endif
 if HAVE_CMOCKA
 script_programs += %D%/programs/test-weir-nbd %D%/programs/test-weir-nbd-hello \
 	%D%/programs/test-weir-nbd-hostile
