@@ -410,10 +410,10 @@ step distcheck distcheck $target distcheck
 
 if [ $long = 1 ]; then
 	if command -v mmdebstrap >/dev/null && command -v lintian >/dev/null &&
-	   [ "$(id -u)" = 0 ] && unshare --mount --pid --fork true; then
+	   command -v dh >/dev/null && [ "$(id -u)" = 0 ] && unshare --mount --pid --fork true; then
 		step packages packages
 	else
-		cannot packages 'it takes root, namespaces, mmdebstrap, lintian'
+		cannot packages 'it takes root, namespaces, mmdebstrap, lintian, debhelper'
 	fi
 fi
 
