@@ -139,6 +139,7 @@ EXTRA_%C%_bench_start_DEPENDENCIES = $(start_programs)
 start_programs = %D%/start-bare$(EXEEXT) %D%/start-weir$(EXEEXT)
 pkglibexec_PROGRAMS += %D%/start-bare %D%/start-weir
 %C%_start_bare_SOURCES = %D%/start.c
+%C%_start_bare_LDADD =
 %C%_start_weir_SOURCES = %D%/start.c
 %C%_start_weir_CPPFLAGS = $(AM_CPPFLAGS) -DSTART_WEIR
 %C%_start_weir_LDADD = $(LIBEXEC_RUNPATH) libweir.la

@@ -31,6 +31,11 @@ else
 	skips "cohesion" "no object files, or of a compiler's own kind"
 fi
 
+# Else the library cannot be built where cmocka is missing.
+holds 'only tests link what tests share' \
+	"$(grep -E '^(bench|examples|programs|tools)_[a-z_0-9]*_DEPENDENCIES = .*libharness' \
+		Makefile)"
+
 # The three journeys of CONTRIBUTING.md, by the files that name what was added.
 cd "$dir" || exit 1
 all=$(ls base/*.[ch] reactor/*.[ch] reactor/*/*.[ch] mem/*.[ch] mem/*/*.[ch] \
