@@ -18,6 +18,7 @@ libcore_la_SOURCES += \
 	%D%/crc32c.h \
 	%D%/fault.c \
 	%D%/fault.h \
+	%D%/libc.h \
 	%D%/own.c \
 	%D%/own.h \
 	%D%/probe.h \

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 
+#include "base/libc.h"
 #include "base/why.h"
 #include "reactor/io.h"
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/libc.h"
 #include "base/own.h"
 #include "reactor/io.h"
 

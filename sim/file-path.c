@@ -12,6 +12,7 @@
 
 #include <weir/sim/file.h>
 
+#include "base/libc.h"
 #include "base/why.h"
 #include "sim/file.h"
 

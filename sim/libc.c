@@ -137,25 +137,6 @@ EXPORT int open(const char *path, int flags, ...)
 	return openat(AT_FDCWD, path, flags, mode);
 }
 
-EXPORT int open64(const char *path, int flags, ...)
-	__attribute__((alias("open")));
-EXPORT int openat64(int dirfd, const char *path, int flags, ...)
-	__attribute__((alias("openat")));
-
-/* What headers make of them with _FORTIFY_SOURCE. */
-int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
-
-EXPORT int __open_2(const char *path, int flags)
-{
-	return open(path, flags);
-}
-
-EXPORT int __open64_2(const char *path, int flags)
-{
-	return open(path, flags);
-}
-
 EXPORT int unlinkat(int dirfd, const char *path, int flags)
 {
 	char name[PATH_BYTES];
@@ -306,11 +287,6 @@ EXPORT ssize_t pwrite(int fd, const void *buf, size_t len, off_t off)
 	return give(err ? err : weir_sim_pwrite(fd, buf, len, (uint64_t)off));
 }
 
-EXPORT ssize_t pread64(int fd, void *buf, size_t len, off_t off)
-	__attribute__((alias("pread")));
-EXPORT ssize_t pwrite64(int fd, const void *buf, size_t len, off_t off)
-	__attribute__((alias("pwrite")));
-
 /* One piece after the other, until one is short. */
 static ssize_t each(int fd, const struct iovec *iov, int n, bool in)
 {
@@ -364,9 +340,6 @@ EXPORT int ftruncate(int fd, off_t bytes)
 	return GIVE(weir_sim_ftruncate(fd, (uint64_t)bytes));
 }
 
-EXPORT int ftruncate64(int fd, off_t bytes)
-	__attribute__((alias("ftruncate")));
-
 EXPORT int fallocate(int fd, int mode, off_t off, off_t len)
 {
 	if (!is_simulated(fd))
@@ -375,17 +348,11 @@ EXPORT int fallocate(int fd, int mode, off_t off, off_t len)
 				       (uint64_t)len));
 }
 
-EXPORT int fallocate64(int fd, int mode, off_t off, off_t len)
-	__attribute__((alias("fallocate")));
-
 EXPORT off_t lseek(int fd, off_t off, int whence)
 {
 	return is_simulated(fd) ? give(weir_sim_lseek(fd, off, whence)) :
 				  NEXT(lseek)(fd, off, whence);
 }
-
-EXPORT off_t lseek64(int fd, off_t off, int whence)
-	__attribute__((alias("lseek")));
 
 EXPORT int fstat(int fd, struct stat *ret)
 {
@@ -427,8 +394,6 @@ EXPORT int fcntl(int fd, int cmd, ...)
 				  NEXT(fcntl)(fd, cmd, arg);
 }
 
-EXPORT int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
-
 /* Of disks: their sizes. */
 static int simulated_ioctl(int fd, unsigned long request, void *arg)
 {
@@ -449,7 +414,11 @@ static int simulated_ioctl(int fd, unsigned long request, void *arg)
 	return 0;
 }
 
+#ifndef __GLIBC__
+EXPORT int ioctl(int fd, int request, ...)
+#else
 EXPORT int ioctl(int fd, unsigned long request, ...)
+#endif
 {
 	va_list ap;
 	void *arg;
@@ -457,7 +426,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	va_start(ap, request);
 	arg = va_arg(ap, void *);
 	va_end(ap);
-	return is_simulated(fd) ? simulated_ioctl(fd, request, arg) :
+	return is_simulated(fd) ? simulated_ioctl(fd, (unsigned int)request, arg) :
 				  NEXT(ioctl)(fd, request, arg);
 }
 
@@ -715,6 +684,24 @@ EXPORT int gettimeofday(struct timeval *restrict ret, void *restrict zone)
 	return 0;
 }
 
+#ifdef __GLIBC__
+/* Offsets have 64 bits here: these are the same functions.  Elsewhere they are macros. */
+EXPORT int open64(const char *path, int flags, ...)
+	__attribute__((alias("open")));
+EXPORT int openat64(int dirfd, const char *path, int flags, ...)
+	__attribute__((alias("openat")));
+EXPORT ssize_t pread64(int fd, void *buf, size_t len, off_t off)
+	__attribute__((alias("pread")));
+EXPORT ssize_t pwrite64(int fd, const void *buf, size_t len, off_t off)
+	__attribute__((alias("pwrite")));
+EXPORT int ftruncate64(int fd, off_t bytes)
+	__attribute__((alias("ftruncate")));
+EXPORT int fallocate64(int fd, int mode, off_t off, off_t len)
+	__attribute__((alias("fallocate")));
+EXPORT off_t lseek64(int fd, off_t off, int whence)
+	__attribute__((alias("lseek")));
+EXPORT int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
+
 /* What headers make of calls with _FORTIFY_SOURCE: the sizes are checked there, too,
  * and what they find does not go on. */
 static void check_size(size_t len, size_t size)
@@ -725,10 +712,20 @@ static void check_size(size_t len, size_t size)
 	}
 }
 
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
 ssize_t __read_chk(int fd, void *buf, size_t len, size_t size);
 ssize_t __pread_chk(int fd, void *buf, size_t len, off_t off, size_t size);
 ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags);
 int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size);
+
+EXPORT int __open_2(const char *path, int flags)
+{
+	return open(path, flags);
+}
+
+EXPORT int __open64_2(const char *path, int flags)
+	__attribute__((alias("__open_2")));
 
 EXPORT ssize_t __read_chk(int fd, void *buf, size_t len, size_t size)
 {
@@ -759,3 +756,4 @@ EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size)
 	check_size(n * sizeof(*fds), size);
 	return poll(fds, n, timeout);
 }
+#endif /* __GLIBC__ */

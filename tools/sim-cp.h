@@ -7,6 +7,9 @@
  * sim-copier.c has the program that copies. */
 
 #include <sys/stat.h>
+#ifndef HAVE_STRUCT_STATX
+#include <linux/stat.h>
+#endif
 
 #include <weir/chain.h>
 #include <weir/dma.h>

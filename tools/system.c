@@ -64,7 +64,7 @@ static uint64_t kib(uint64_t n)
 	return n == UNKNOWN ? UNKNOWN : n << 10;
 }
 
-static struct limit limit_of(__rlimit_resource_t resource)
+static struct limit limit_of(int resource)
 {
 	struct rlimit lim;
 	struct limit ret = { UNKNOWN, UNKNOWN };

@@ -25,9 +25,11 @@ static struct weir_sync *sync_alloc(void)
 
 	if (!sync)
 		return NULL;
-	/* Held for less than a sleep would take. */
 	pthread_mutexattr_init(&attr);
+#ifdef __GLIBC__
+	/* Held for less than a sleep would take. */
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
 	pthread_mutex_init(&sync->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
 	sync->last = &sync->first;

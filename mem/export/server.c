@@ -21,6 +21,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/libc.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/export/internal.h"
@@ -139,7 +141,8 @@ static int replace_dead(const char *temp, const char *path)
 /* Where the file system cannot tell, replace_dead() does. */
 static int move_to(const char *temp, const char *path)
 {
-	if (!renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_NOREPLACE))
+	if (!syscall(SYS_renameat2, AT_FDCWD, temp, AT_FDCWD, path,
+		     RENAME_NOREPLACE))
 		return 0;
 	if (errno != EEXIST && errno != EINVAL && errno != ENOSYS)
 		return say(-errno, path);

@@ -6,8 +6,10 @@
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "weir-cp.h"
@@ -101,7 +103,8 @@ int commit_name(struct file *f, int dir, const char *temp)
 {
 	int err;
 
-	if (renameat2(dir, temp, dir, f->dst_name, RENAME_NOREPLACE) == 0)
+	if (syscall(SYS_renameat2, dir, temp, dir, f->dst_name,
+		    RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno != EEXIST && errno != EINVAL && errno != ENOSYS)
 		return file_wrong(f, "rename the copy of", -errno);

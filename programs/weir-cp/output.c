@@ -130,9 +130,15 @@ static void json_error(const char *type, const char *what, const char *path,
 	json_string(stdout, path);
 	printf(",\"what\":");
 	json_string(stdout, what);
-	if (err)
-		printf(",\"error\":\"%s\",\"cause\":\"%s\"",
-		       strerrorname_np(-err), strerror(-err));
+	if (err) {
+#ifdef HAVE_STRERRORNAME_NP
+		printf(",\"error\":\"%s\"", strerrorname_np(-err));
+#else
+		/* musl knows no names. */
+		printf(",\"error\":\"%d\"", -err);
+#endif
+		printf(",\"cause\":\"%s\"", strerror(-err));
+	}
 	printf("}\n");
 }
 

@@ -6,6 +6,7 @@
 
 #include <linux/dma-buf.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
