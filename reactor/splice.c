@@ -9,8 +9,9 @@
  *	                    +---+ a poll of that one
  *
  * To a backend such an operation is a poll, whose end is tried on by
- * io_splice_account(); but a simulated one moves the bytes.  IORING_OP_SPLICE is not used: the kernel hands each one
- * to a thread of its own, which costs more than it saves.
+ * io_splice_account(); but a simulated one moves the bytes.  IORING_OP_SPLICE is not
+ * used: the kernel hands each one to a thread of its own, which costs more than it
+ * saves.
  */
 
 #include <fcntl.h>

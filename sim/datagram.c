@@ -92,7 +92,7 @@ static bool is_unreachable(struct datagrams *all, const char *from,
 	       (a && b && sim_link_is_cut(sim_link(a, b)));
 }
 
-/* The answer that nobody is there reaches a socket that is connected. */
+/* A connected socket is told that no socket has that address. */
 static void refuse(struct datagrams *all, const struct datagram *m)
 {
 	struct dgram *from = find(all, m->from);

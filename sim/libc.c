@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -38,7 +39,8 @@
 #include <weir/watch.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define PATH_BYTES 4096
+/* With the name of a host. */
+#define PATH_BYTES (PATH_MAX + 256)
 #define SECTOR 512
 
 /* The function of this name that libc has. */
@@ -94,6 +96,9 @@ static bool is_of_host(int dirfd, const char *path, char *ret,
 
 	if (!host || !path || is_of_system(path) ||
 	    (dirfd != AT_FDCWD && *path != '/'))
+		return false;
+	/* The system says of it what it is: too long. */
+	if (strnlen(path, PATH_MAX) == PATH_MAX)
 		return false;
 	*sim = weir_sim_host_world(host);
 	snprintf(ret, PATH_BYTES, "%s/%s", weir_sim_host_name(host), path);

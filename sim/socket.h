@@ -136,7 +136,7 @@ struct sockets {
 	struct conn *conns;
 	struct listener *listeners;
 	struct partition *partitions;
-	struct rights *doomed;	/* Nobody has taken them; soon closed. */
+	struct rights *doomed;	/* Not received; soon closed. */
 	uint64_t serial, ports;
 	uint64_t sent, received, lost, connections, resets;
 };
@@ -154,7 +154,7 @@ int64_t flow_send(struct flow *fl, const struct io_step *step);
 int64_t flow_receive(struct flow *fl, const struct io_step *step, bool peek);
 
 /* Descriptors go with the byte at @pos of @fl.  Those of the next byte are taken, and
- * the caller's then; NULL: it has none.  What nobody takes is closed soon. */
+ * the caller's then; NULL: it has none.  What is not received is closed soon. */
 void rights_doom(struct rights *rights);
 
 static inline void rights_send(struct flow *fl, struct rights *rights, uint64_t pos)

@@ -10,13 +10,15 @@
  * until the server's program ends (.loose).  An answer may arrive after that, and is
  * true of the time before.  After an error of a flush nothing more becomes durable
  * until the power was cut: the page cache may have forgotten what it did not write,
- * and the kernel tells that once.  So it is if nobody heard of the error.
+ * and the kernel tells that once.  So it is if no client heard of the error.
  */
 
 #include "tests/programs/worlds.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -158,7 +160,7 @@ static bool changes(const struct want *w)
 	return w->type == NBD_CMD_WRITE || zeroes_it(w);
 }
 
-/* The connection is over: nobody knows what became of what was in flight. */
+/* The connection is over: what became of requests in flight is not known. */
 static void lose_wants(void)
 {
 	for (uint32_t i = 0; i < DEPTH; i++) {
@@ -244,7 +246,7 @@ static void choose(struct want *w)
 	w->flags = changes(w) && !draw(client.sim, 4) ? NBD_CMD_FLAG_FUA : 0;
 }
 
-/* No two requests at a time concern one sector, for then nobody could say which
+/* No two requests at a time concern one sector, for then it would not be known which
  * came first. */
 static bool is_free(const struct want *w)
 {
@@ -588,9 +590,23 @@ static void connect_later(uint64_t ns)
 			       weir_reactor_now(client.r) + ns));
 }
 
+/* A name that is too long is no other one, cut off. */
+static void try_long_name(void)
+{
+	char path[PATH_MAX + 1];
+
+	memset(path, '/', PATH_MAX);
+	path[PATH_MAX] = 0;
+	memcpy(path + PATH_MAX - 4, "file", 4);
+	MUST("a long name is refused",
+	     open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) == -1 &&
+	     errno == ENAMETOOLONG);
+}
+
 static void client_start(struct weir_sim_host *host, void *arg)
 {
 	(void)host, (void)arg;
+	try_long_name();
 	client.r = reactor_here();
 	client.fd = -1;
 	connect_later(WEIR_MSEC);

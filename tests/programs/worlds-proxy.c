@@ -479,7 +479,7 @@ static void call(struct caller *c)
 		caller_end(c, false);
 }
 
-/* Who is idle calls. */
+/* Idle clients call. */
 static void on_tick(struct weir_timer *timer, uint64_t n, void *arg)
 {
 	(void)timer, (void)n, (void)arg;
@@ -566,7 +566,7 @@ static void run_well(void)
 		if (weir_sim_host_state(all[i]) <= WEIR_SIM_HOST_OFF)
 			weir_sim_host_start(all[i]);
 	run_until_quiet("every call comes to its end");
-	/* Until connections that nobody ends are idle for long enough. */
+	/* Until connections that are never ended are idle for long enough. */
 	weir_sim_run(sim, 130 * WEIR_SEC, 0);
 	MUST("no connection is left", !proxy.p->cores[0].n_conns);
 	before = n_answered;

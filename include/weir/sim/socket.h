@@ -34,7 +34,7 @@
  *
  * weir_sendmsg() and weir_recvmsg() pass descriptors of the world between sockets
  * of AF_UNIX (SCM_RIGHTS): they come with the byte that they were sent with, and
- * are closed if nobody takes them.  Other control data are -EOPNOTSUPP, and so is
+ * are closed if they are not received.  Other control data are -EOPNOTSUPP, and so is
  * urgent data (MSG_OOB), and weir_recvmsg() with MSG_TRUNC.  The queue of errors
  * (MSG_ERRQUEUE) is always empty; WEIR_PRI never occurs.
  */
@@ -151,8 +151,8 @@ WEIR_API int weir_sim_host_socket(struct weir_sim_host *host, int *ret_fd,
  *
  * Each datagram arrives as a whole, after the time of WEIR_SIM_WIRE or of the link,
  * so one may overtake another.  It is lost by the faults WEIR_SIM_RESET and
- * WEIR_SIM_STALL, by partitions, if nobody is there, and if 208 KiB wait to be read;
- * it arrives twice by WEIR_SIM_REORDER, and late by WEIR_SIM_DELAY.  Paths of
+ * WEIR_SIM_STALL, by partitions, if no socket has that address, and if 208 KiB wait
+ * to be read; it arrives twice by WEIR_SIM_REORDER, and late by WEIR_SIM_DELAY.  Paths of
  * AF_UNIX are those of @host.  weir_sendmsg() and weir_recvmsg() have addresses,
  * weir_connect() chooses one peer, and a receiver refuses the socket (-EINVAL).
  *
@@ -178,7 +178,7 @@ WEIR_API int weir_sim_datagram(struct weir_sim *sim, struct weir_sim_host *host,
  *   -EDESTADDRREQ  @addr is NULL, and @fd is not connected
  *   -EMSGSIZE      @len is more than 65,507
  *   -EINVAL, -EAFNOSUPPORT  @addr is no address
- *   -ECONNREFUSED  nobody was there for an earlier one
+ *   -ECONNREFUSED  no socket had the address of an earlier one
  *   -EIO           its power was cut
  *   -ENOMEM        no memory
  *
@@ -199,7 +199,7 @@ WEIR_API ssize_t weir_sim_sendto(int fd, const void *buf, size_t len,
  *   -EAGAIN        there is none
  *   -EBADF         @fd is not open
  *   -ENOTSOCK      @fd is no socket of datagrams
- *   -ECONNREFUSED  nobody was there for an earlier one
+ *   -ECONNREFUSED  no socket had the address of an earlier one
  *   -EIO           its power was cut
  *
  * Call on the world's thread.  Never blocks.
