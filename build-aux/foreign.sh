@@ -55,8 +55,8 @@ printf '%s\n' 'Name: liburing' 'Description: io_uring' \
 PKG_CONFIG_LIBDIR=$dir/musl.pc made musl --host="$(uname -m)-linux-musl" \
 	CC="musl-gcc -idirafter $headers" --without-libev --without-sdt \
 	--without-valgrind
-./tools/weir info >info
-sed 1q info
+./tools/weir info >info.out
+sed 1q info.out
 rm -rf copy
 ./programs/weir-cp/weir-cp -r "$src/include" copy
 diff -r "$src/include" copy
