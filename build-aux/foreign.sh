@@ -113,7 +113,7 @@ for test in tests/base/test-* tests/reactor/test-* tests/mem/test-* \
 	not_here "$test" || tests="$tests $test"
 done
 status=0
-WEIR_TEST_TIMEOUT=600 make -j $jobs -k check TESTS="$tests" \
+WEIR_TEST_SLOW=1 WEIR_TEST_TIMEOUT=600 make -j $jobs -k check TESTS="$tests" \
 	TEST_WRAPPER="./libtool --mode=execute qemu-aarch64-static -L $root" \
 	>check.log 2>&1 || status=1
 grep -E '^(FAIL|ERROR):' check.log || :
