@@ -75,6 +75,14 @@ rdma_headers = \
 	%D%/weir/rdma/export.h \
 	%D%/weir/rdma/mw.h \
 	%D%/weir/rdma/verbs-event.h
+# Also in a build without libfabric.
+fabric_headers = \
+	%D%/weir/fabric/device.h
+if HAVE_LIBFABRIC
+weirfabricinclude_HEADERS += $(fabric_headers)
+else
+EXTRA_DIST += $(fabric_headers)
+endif
 if HAVE_VERBS
 weirrdmainclude_HEADERS += $(rdma_headers)
 else

@@ -17,6 +17,8 @@ for layer in base reactor mem dma; do
 done
 
 # A provider needs nothing that is not public.
+holds 'fabric/ includes only fabric' \
+	"$(quoted /dev/null "$dir"/fabric/*.[ch] | grep -vE '"fabric/')"
 holds 'cuda/ includes only cuda' \
 	"$(quoted /dev/null "$dir"/cuda/*.[ch] | grep -vE '"cuda/')"
 for layer in accel rdma sim; do
@@ -25,7 +27,7 @@ for layer in accel rdma sim; do
 		   grep -vE "\"(config\.h\"|($below|$layer)/)")"
 done
 holds 'the core includes no header of rdma-core, RDMA or simulated worlds' \
-	"$(grep -nE '^#include <(infiniband|rdma|weir/(accel|cuda|rdma|sim|conn|message|srq))' \
+	"$(grep -nE '^#include <(infiniband|rdma|weir/(accel|cuda|fabric|rdma|sim|conn|message|srq))' \
 		/dev/null "$dir"/base/*.[ch] "$dir"/reactor/*.[ch] \
 		"$dir"/reactor/*/*.[ch] "$dir"/mem/*.[ch] "$dir"/mem/*/*.[ch] \
 		"$dir"/dma/*.[ch] "$dir"/dma/*/*.[ch])"
@@ -35,22 +37,22 @@ holds 'the core has no name of RDMA or simulated worlds' \
 		"$dir"/reactor/*/*.[ch] "$dir"/mem/*.[ch] "$dir"/mem/*/*.[ch] \
 		"$dir"/dma/*.[ch] "$dir"/dma/*/*.[ch])"
 holds 'public headers of the core include none of the others' \
-	"$(grep -nE '^#include <weir/(accel|cuda|rdma|sim)/' "$dir"/include/weir/*.h)"
+	"$(grep -nE '^#include <weir/(accel|cuda|fabric|rdma|sim)/' "$dir"/include/weir/*.h)"
 
 holds 'public headers include no internal ones' \
 	"$(quoted /dev/null "$dir"/include/weir/*.h "$dir"/include/weir/*/*.h)"
 # Theirs may include each other.
 holds 'examples include no internal headers' \
 	"$(quoted /dev/null "$dir"/examples/*.[ch] |
-	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|rdma|sim|tests)/)')"
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|fabric|rdma|sim|tests)/)')"
 
 holds 'programs include no internal headers' \
 	"$(quoted /dev/null "$dir"/programs/*/*.[ch] |
-	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|rdma|sim|tests)/)')"
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|fabric|rdma|sim|tests)/)')"
 
 holds 'tools include no internal headers' \
 	"$(quoted /dev/null "$dir"/tools/*.[ch] |
-	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|rdma|sim|tests)/)')"
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|fabric|rdma|sim|tests)/)')"
 
 # A header of a higher layer is out of reach too, even if it is public.
 holds 'reactor/ does not know the headers of mem and dma' \

@@ -82,8 +82,9 @@ mock_tests =
 model_tests =
 accel_tests =
 cuda_tests =
+fabric_tests =
 test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(model_tests) \
-	$(accel_tests) $(cuda_tests)
+	$(accel_tests) $(cuda_tests) $(fabric_tests)
 # Of these, the ones that TSan leaves out: they have one thread.
 without_threads =
 # What runs in a guest that has RDMA and a drive, by make check-rdma: programs that
@@ -110,6 +111,9 @@ include %D%/mem/local.mk
 include %D%/dma/local.mk
 include %D%/accel/local.mk
 include %D%/cuda/local.mk
+if HAVE_LIBFABRIC
+include %D%/fabric/local.mk
+endif
 include %D%/sim/local.mk
 include %D%/programs/local.mk
 if HAVE_VERBS
@@ -132,6 +136,10 @@ $(accel_tests): libweir-accel.la libweir.la $(weir_sim) $(weir_rdma)
 $(cuda_tests): LDADD = %D%/libharness.la libweir-cuda.la $(weir_sim) $(weir_rdma) \
 	libweir.la $(CMOCKA_LIBS) -ldl
 $(cuda_tests): $(cuda_mock) libweir-cuda.la libweir.la $(weir_sim) $(weir_rdma)
+# And those of libweir-fabric.
+$(fabric_tests): LDADD = %D%/libharness.la libweir-fabric.la $(weir_sim) $(weir_rdma) \
+	libweir.la $(CMOCKA_LIBS)
+$(fabric_tests): libweir-fabric.la libweir.la $(weir_sim) $(weir_rdma)
 if HAVE_VERBS
 $(mock_tests): AM_LDFLAGS += $(test_mock)
 $(mock_tests): %D%/libmock.a
