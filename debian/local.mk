@@ -10,6 +10,8 @@ EXTRA_DIST += \
 	%D%/libweir-dev.install \
 	%D%/libweir-doc.docs \
 	%D%/libweir-doc.examples \
+	%D%/libweir-fabric-dev.install \
+	%D%/libweir-fabric0.install \
 	%D%/libweir-rdma-dev.install \
 	%D%/libweir-rdma0.install \
 	%D%/libweir-sim-dev.install \

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,27 +44,36 @@ static void text_of(char *to, size_t size, const struct fi_info *info)
 {
 	const struct sockaddr_in6 *in6 = info->src_addr;
 	const struct sockaddr_in *in = info->src_addr;
-	char scope[IF_NAMESIZE];
 
 	*to = 0;
 	if (!info->src_addr)
 		return;
 	if (in->sin_family == AF_INET && info->src_addrlen >= sizeof(*in))
 		inet_ntop(AF_INET, &in->sin_addr, to, (socklen_t)size);
-	if (in->sin_family != AF_INET6 || info->src_addrlen < sizeof(*in6))
-		return;
-	inet_ntop(AF_INET6, &in6->sin6_addr, to, (socklen_t)size);
-	if (in6->sin6_scope_id && if_indextoname(in6->sin6_scope_id, scope))
-		snprintf(to + strlen(to), size - strlen(to), "%%%s", scope);
+	if (in->sin_family == AF_INET6 && info->src_addrlen >= sizeof(*in6))
+		inet_ntop(AF_INET6, &in6->sin6_addr, to, (socklen_t)size);
 }
 
 static void name_of(char *to, size_t size, const struct fi_info *info)
 {
-	char text[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+	char text[INET6_ADDRSTRLEN];
 
 	text_of(text, sizeof(text), info);
 	snprintf(to, size, "%s@%s", info->fabric_attr->prov_name,
 		 *text ? text : info->domain_attr->name);
+}
+
+/* Addresses that need an interface beside them; and what is layered over a provider
+ * that is listed itself. */
+static bool is_left_out(const struct fi_info *info)
+{
+	const struct sockaddr_in6 *in6 = info->src_addr;
+
+	if (strstr(info->fabric_attr->prov_name, ";ofi_rxm"))
+		return true;
+	return in6 && info->src_addrlen >= sizeof(*in6) &&
+	       in6->sin6_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
 }
 
 /* Why the provider @name cannot be used; NULL: it can. */
@@ -133,6 +141,8 @@ static int list_type(const struct fabric_library *lib,
 		info = NULL;
 	lib->freeinfo(h);
 	for (at = info; at && !err; at = at->next) {
+		if (is_left_out(at))
+			continue;
 		why = no_use(lib, at->fabric_attr->prov_name, type);
 		if (why)
 			snprintf(name, sizeof(name), "%s",

@@ -192,6 +192,9 @@ if [ -e "$libdir/libweir.so" ]; then
 		libweir-accel 'libc|libweir|libz|libzstd|libcrypto|libisal|ld-linux.*|libpthread|libasan|libubsan|libtsan'
 	try 'libweir-cuda needs the core and libc alone' needs_only libweir-cuda \
 		'libc|libdl|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
+	[ ! -e "$libdir/libweir-fabric.so" ] ||
+	try 'libweir-fabric needs the core and libc alone' needs_only libweir-fabric \
+		'libc|libdl|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
 	try 'a program with a world is compiled with weir-sim.pc alone' \
 		compile_world $SAN_CFLAGS $(pc_of weir-sim --cflags --libs)
 	try 'it runs' env LD_LIBRARY_PATH="$libdir" "$dir/world"

@@ -153,7 +153,7 @@ check_PROGRAMS += $(rdma_helpers) %D%/support/without-call \
 	%D%/support/without-uring
 TESTS += $(test_scripts)
 EXTRA_DIST += $(test_scripts) \
-	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-cuda.abi \
+	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-cuda.abi %D%/abi/libweir-fabric.abi \
 	%D%/abi/libweir-rdma.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \

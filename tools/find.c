@@ -11,6 +11,7 @@
 #include <weir/cuda/device.h>
 #include <weir/domain.h>
 #include <weir/export.h>
+#include <weir/fabric/device.h>
 #include <weir/job.h>
 #include <weir/mmap.h>
 #include <weir/segment.h>
@@ -91,6 +92,8 @@ const char *device_kind(const struct device *d)
 		return "rdma";
 	case WEIR_DEVICE_CUDA:
 		return "cuda";
+	case WEIR_DEVICE_FABRIC:
+		return "fabric";
 	default:
 		return d->caps.kind >= WEIR_DEVICE_USER ? "user" : "unknown";
 	}
@@ -157,6 +160,9 @@ static void find_devices(struct info *info)
 	size_t i, n;
 
 	weir_cuda_init();
+#ifdef HAVE_LIBFABRIC
+	weir_fabric_init();
+#endif
 	if (weir_device_list(&list, &n)) {
 		info->no_memory = true;
 		return;

@@ -266,7 +266,7 @@ static void pieces_of_both_sides_are_gathered(void **state)
 	both_end(&b);
 }
 
-static void many_jobs_share_a_connection(void **state)
+static void a_connection_is_shared_by_many_jobs(void **state)
 {
 	enum { JOBS = 300, EACH = 8192 };
 	struct jrec *j = calloc(JOBS, sizeof(*j));
@@ -763,7 +763,7 @@ static const struct harness_case cases[] = {
 	REAL(bad_arguments_are_refused),
 	REAL(bytes_go_there_and_back),
 	REAL(pieces_of_both_sides_are_gathered),
-	REAL(many_jobs_share_a_connection),
+	REAL(a_connection_is_shared_by_many_jobs),
 	REAL(bufs_of_an_import_and_files_can_be_moved),
 	REAL(bounds_and_rights_are_refused_before_anything_begins),
 	REAL(a_wrong_key_ends_its_job_and_others_go_on),

@@ -49,7 +49,7 @@ fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-inventory \
 	%D%/calls-share.c %D%/calls-source.c %D%/calls.h
 %C%_run_calls_LDADD = $(weir_sim) libweir.la
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
-%C%_run_command_LDADD = $(weir_rdma) libweir-cuda.la libweir.la
+%C%_run_command_LDADD = $(weir_rdma) $(weir_fabric) libweir-cuda.la libweir.la
 %C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)
 %C%_run_engine_LDADD = libweir-all.la
 %C%_run_inventory_SOURCES = %D%/fuzz-inventory.c $(fuzz_common)
