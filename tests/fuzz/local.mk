@@ -76,7 +76,7 @@ fuzz: config.h
 	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \
 	FUZZ_LIBS='$(fuzz_libs)' \
 	SOURCES='$(libbase_la_SOURCES) $(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES) \
-		$(libweir_cuda_la_SOURCES)' TOOLS='$(fuzz_tools)' \
+		$(libweir_cuda_la_SOURCES) $(fuzz_fabric)' TOOLS='$(fuzz_tools)' \
 	NBD='$(fuzz_nbd)' \
 	$(SHELL) $(srcdir)/%D%/fuzz.sh $(FUZZ_SECONDS) $(fuzz_targets)
 
