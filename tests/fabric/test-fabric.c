@@ -499,6 +499,7 @@ static void export_here(int to, int from)
 	struct weir_dma *dma;
 	struct weir_mmap *m;
 
+	memset(mem, 0, LEN);
 	if (weir_reactor_create(&r, NULL) || weir_dma_create(&dma, r, NULL) ||
 	    weir_dma_start(dma) || weir_device_open_name(&opts.device, DEVICE) ||
 	    weir_mmap_create(&m, NULL) || weir_mmap_add_device(m, opts.device) ||

@@ -31,6 +31,7 @@
 #include <weir/domain.h>
 #include <weir/engine.h>
 #include <weir/export.h>
+#include <weir/fabric/device.h>
 #include <weir/file.h>
 #include <weir/group.h>
 #include <weir/host.h>
@@ -198,6 +199,17 @@ static struct weir_device *dev;
 static struct weir_job job;
 static uint64_t addr;
 static char here[100];
+#elif defined(SNIPPETS_OF_fabric_device)
+static struct weir_device *dev;
+static struct weir_dma *dma;
+static struct weir_export_desc desc;
+static struct weir_job job;
+static struct weir_lease *lease;
+static struct weir_lease_opts lease_opts;
+static struct weir_mmap *m;
+static struct weir_reactor *r;
+static const void *bytes;
+static size_t len;
 #elif defined(SNIPPETS_OF_domain_user)
 static struct weir_domain *store;
 static struct weir_domain_opts opts;

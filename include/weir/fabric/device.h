@@ -10,15 +10,16 @@
  * are exported and imported by it, and jobs with bufs of an import are done by an
  * engine "fabric" that each DMA context has:
  *
- *	exporter                                    importer
- *	weir_device_open_name(&dev,                 weir_device_open_name(&dev,
- *		"tcp@192.0.2.1");                           "tcp@192.0.2.2");
+ *	weir_device_open_name(&dev, "tcp@192.0.2.1");	// the exporter
  *	weir_mmap_add_device(m, dev);
- *	weir_dma_create(&dma, r, NULL);             weir_dma_create(&dma, r, NULL);
- *	weir_lease_create(&lease, r, m, &opts);
- *	weir_lease_export(lease, &desc); -- bytes -> weir_mmap_import_device(&m, dev,
- *	                                                bytes, len, &opts);
- *	                                            weir_job_start(dma, &job);
+ *	weir_dma_create(&dma, r, NULL);
+ *	weir_lease_create(&lease, r, m, &lease_opts);
+ *	weir_lease_export(lease, &desc);
+ *
+ *	weir_device_open_name(&dev, "tcp@192.0.2.2");	// the importer
+ *	weir_dma_create(&dma, r, NULL);
+ *	weir_mmap_import_device(&m, dev, bytes, len, NULL);
+ *	weir_job_start(dma, &job);
  *
  * How the bytes get there is the program's choice.
  *
