@@ -76,23 +76,25 @@ static bool is_left_out(const struct fi_info *info)
 	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
 }
 
-/* Why the provider @name cannot be used; NULL: it can. */
-static const char *no_use(const struct fabric_library *lib, const char *name,
-			  enum fi_ep_type type)
+/* Why @info cannot be used; NULL: it can. */
+static const char *no_use(const struct fi_info *info)
 {
-	if (!strcmp(name, "net") &&
-	    FI_VERSION_LT(lib->version(), FI_VERSION(1, 19)))
-		return "its descriptor is readable all the time: use tcp, or "
-		       "libfabric 1.19";
+	const char *name = info->fabric_attr->prov_name;
+
+	if (!strcmp(name, "net"))
+		return "its descriptor is readable all the time: use tcp";
 	if (!strncmp(name, "sockets", 7))
 		return "libfabric has given it up, and it makes threads of its "
 		       "own: use tcp";
 	if (!strcmp(name, "shm"))
 		return "its completion queue has no descriptor to sleep on: use "
 		       "an export of weir's, which serves one machine";
-	if (type != FI_EP_MSG)
+	if (info->ep_attr->type != FI_EP_MSG)
 		return "it has no connected endpoints (FI_EP_MSG), which are "
-		       "closed to take memory back: use tcp, or verbs";
+		       "closed to take memory back: use tcp";
+	if (info->domain_attr->mr_mode & FI_MR_LOCAL)
+		return "it needs registered memory on both sides (FI_MR_LOCAL): "
+		       "use tcp, or for RDMA devices libweir-rdma";
 	return NULL;
 }
 
@@ -112,10 +114,9 @@ static int add_entry(struct weir_provider_list *list, const char *name,
 	} else {
 		caps.flags = WEIR_DEVICE_USABLE | WEIR_DEVICE_SOFTWARE;
 		caps.caps = WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_IMPORT;
+		/* Where it was measured that a closed connection ends access. */
 		if (!strncmp(name, "tcp@", 4))
 			caps.caps |= WEIR_DEVICE_CAP_EXPORT;
-		else
-			caps.flags = WEIR_DEVICE_USABLE;
 		caps.domains = WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) |
 			       WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE);
 		caps.jobs = WEIR_DEVICE_BIT(WEIR_JOB_COPY) |
@@ -143,7 +144,7 @@ static int list_type(const struct fabric_library *lib,
 	for (at = info; at && !err; at = at->next) {
 		if (is_left_out(at))
 			continue;
-		why = no_use(lib, at->fabric_attr->prov_name, type);
+		why = no_use(at);
 		if (why)
 			snprintf(name, sizeof(name), "%s",
 				 at->fabric_attr->prov_name);
@@ -197,6 +198,15 @@ static int find_info(struct fi_info **ret, const struct fabric_library *lib,
 	return *ret ? 0 : -ENOMEM;
 }
 
+static void set_limits(struct card *card, const struct weir_fabric_opts *opts)
+{
+	atomic_store(&card->connect_ns, opts->connect_ns ? opts->connect_ns :
+							   5 * WEIR_SEC);
+	atomic_store(&card->stall_ns, opts->stall_ns ? opts->stall_ns :
+						       30 * WEIR_SEC);
+	atomic_store(&card->grace_ns, opts->grace_ns ? opts->grace_ns : WEIR_SEC);
+}
+
 static int open_device(void *arg, struct weir_device *dev, void **ret)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
@@ -217,15 +227,10 @@ static int open_device(void *arg, struct weir_device *dev, void **ret)
 		free(card);
 		return err;
 	}
-	/* Memory is then registered and given back by other threads, too. */
-	if (card->info->domain_attr->mr_mode & FI_MR_LOCAL)
-		card->info->domain_attr->threading = FI_THREAD_SAFE;
 	strcpy(card->name, caps.name);
 	card->dev = dev;
 	atomic_init(&card->refs, 1);
-	atomic_init(&card->connect_ns, 5 * WEIR_SEC);
-	atomic_init(&card->stall_ns, 30 * WEIR_SEC);
-	atomic_init(&card->grace_ns, 1 * WEIR_SEC);
+	set_limits(card, &(struct weir_fabric_opts){ 0 });
 	*ret = card;
 	return 0;
 }
@@ -247,30 +252,21 @@ static void close_device(void *card)
 
 /* Memory. */
 
-static bool needs_local(const struct card *card)
-{
-	return card->info->domain_attr->mr_mode & FI_MR_LOCAL;
-}
-
 static int register_memory(void *arg, const struct weir_provider_range *range,
 			   struct weir_provider_key *ret)
 {
 	struct card *card = arg;
 	struct region *region;
-	size_t local = needs_local(card) ? FABRICS_MAX : 0;
 
 	if (range->kind != WEIR_PROVIDER_RANGE_MEM || !range->addr)
 		return weir_why_set(-EOPNOTSUPP, "weir_mmap_add_device: %s "
 				    "takes memory of this process only",
 				    card->name);
-	region = weir_fault("malloc") ? NULL :
-		 calloc(1, sizeof(*region) + local * sizeof(region->local[0]));
+	region = weir_fault("malloc") ? NULL : calloc(1, sizeof(*region));
 	if (!region)
 		return -ENOMEM;
-	region->card = card;
 	region->addr = range->addr;
 	region->len = range->len;
-	region->permissions = range->permissions;
 	ret->data = region;
 	return 0;
 }
@@ -278,22 +274,12 @@ static int register_memory(void *arg, const struct weir_provider_range *range,
 static int deregister_memory(void *arg, const struct weir_provider_key *key)
 {
 	struct region *region = key->data;
-	struct fid_mr *mr;
-	int i, err = 0;
+	int err = region->grant ? grant_end(region->grant) : 0;
 
 	(void)arg;
-	if (region->grant)
-		err = grant_end(region->grant);
-	if (err)
-		return err;
-	region->grant = NULL;
-	for (i = 0; needs_local(region->card) && i < FABRICS_MAX; i++) {
-		mr = atomic_exchange(&region->local[i], NULL);
-		if (mr)
-			fi_close(&mr->fid);
-	}
-	free(region);
-	return 0;
+	if (!err)
+		free(region);
+	return err;
 }
 
 static int describe(void *arg, const struct weir_provider_key *key,
@@ -404,7 +390,8 @@ static int check_desc(const struct card *card,
 {
 	static const char call[] = "weir_mmap_import_device";
 	const struct fabric_desc *from = (const void *)desc->bytes;
-	const char *name = card->info->fabric_attr->prov_name;
+	const struct fi_info *info = card->info;
+	const char *name = info->fabric_attr->prov_name;
 
 	if (desc->n_bytes < sizeof(*from))
 		return weir_why_set(-EBADMSG, "%s: the descriptor is cut off",
@@ -413,17 +400,22 @@ static int check_desc(const struct card *card,
 		return weir_why_set(-EPROTONOSUPPORT, "%s: a descriptor of "
 				    "version %u", call, from->version);
 	if (sizeof(*from) + from->provider_len + from->address_len !=
-	    desc->n_bytes || !from->address_len ||
-	    from->address_len > ADDRESS_MAX || !desc->len ||
+	    desc->n_bytes || from->address_len > ADDRESS_MAX || !desc->len ||
 	    desc->addr + desc->len < desc->addr)
 		return weir_why_set(-EBADMSG, "%s: the descriptor makes no sense",
 				    call);
-	if (from->provider_len == strlen(name) &&
-	    !memcmp(from->names, name, from->provider_len))
+	if (from->provider_len != strlen(name) ||
+	    memcmp(from->names, name, from->provider_len))
+		return weir_why_set(-EOPNOTSUPP, "%s: exported by %.*s, which %s "
+				    "does not reach", call, from->provider_len,
+				    from->names, card->name);
+	/* libfabric takes an address without its length. */
+	if (from->address_len == info->src_addrlen &&
+	    !memcmp(from->names + from->provider_len, info->src_addr,
+		    sizeof(sa_family_t)))
 		return 0;
-	return weir_why_set(-EOPNOTSUPP, "%s: exported by %.*s, which %s does not "
-			    "reach", call, from->provider_len, from->names,
-			    card->name);
+	return weir_why_set(-EOPNOTSUPP, "%s: the exporter has an address of "
+			    "another kind than %s", call, card->name);
 }
 
 static int import(void *arg, const struct weir_provider_desc *desc,
@@ -486,7 +478,6 @@ static void import_end(void *arg, const struct weir_provider_import *import)
 			link_free(peer->links[i]);
 			continue;
 		}
-		atomic_store(&fabrics[i]->has_ended, true);
 		port_wake(peer->links[i]->port);
 	}
 	peer->next = kept;
@@ -583,47 +574,42 @@ static int not_ours(const char *call)
 			    "libweir-fabric: open \"tcp@127.0.0.1\", say", call);
 }
 
-/* How much @caps is wanted for @address; 0: not at all. */
-static int rank(const struct weir_device_caps *caps, const char *address)
+static bool is_wanted(const struct weir_device_caps *caps, const char *address)
 {
 	const char *wanted = getenv("WEIR_FABRIC_PROVIDER");
 	const char *at = strchr(caps->name, '@');
-	size_t len = at ? (size_t)(at - caps->name) : strlen(caps->name);
+	size_t len = at ? (size_t)(at - caps->name) : 0;
 
-	if (caps->kind != WEIR_DEVICE_FABRIC || !at ||
+	if (!(caps->flags & WEIR_DEVICE_USABLE) || !at ||
 	    (address && strcmp(at + 1, address)))
-		return 0;
-	if (wanted && *wanted)
-		return strlen(wanted) == len &&
-		       !strncmp(wanted, caps->name, len);
-	return !strncmp(caps->name, "verbs@", 6) ? 2 : 1;
+		return false;
+	return !wanted || !*wanted ||
+	       (strlen(wanted) == len && !strncmp(wanted, caps->name, len));
 }
 
 int weir_fabric_open(struct weir_device **ret, const char *address)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
-	struct weir_devinfo **list, *best = NULL;
-	int err, best_rank = 0;
+	struct weir_devinfo **list, *found = NULL;
 	char names[256] = "";
 	size_t n, i;
+	int err;
 
 	if (!ret)
 		return weir_why_set(-EINVAL, "weir_fabric_open: ret is NULL");
 	err = weir_device_list(&list, &n);
 	if (err)
 		return err;
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && !found; i++) {
 		weir_devinfo_caps(list[i], &caps);
 		if (caps.kind != WEIR_DEVICE_FABRIC)
 			continue;
 		snprintf(names + strlen(names), sizeof(names) - strlen(names),
 			 " %s", caps.name);
-		if (rank(&caps, address) <= best_rank)
-			continue;
-		best = list[i];
-		best_rank = rank(&caps, address);
+		if (is_wanted(&caps, address))
+			found = list[i];
 	}
-	err = best ? weir_device_open(ret, best) :
+	err = found ? weir_device_open(ret, found) :
 	      weir_why_set(-ENOENT, "weir_fabric_open: no device at %s; there "
 			   "are%s", address ? address : "any address",
 			   *names ? names : " none");
@@ -657,11 +643,7 @@ int weir_fabric_set_opts(struct weir_device *dev,
 	if (!is_sane(own.connect_ns) || !is_sane(own.stall_ns) ||
 	    !is_sane(own.grace_ns))
 		return weir_why_set(-EINVAL, "%s: an option is below 1 ms", call);
-	atomic_store(&card->connect_ns, own.connect_ns ? own.connect_ns :
-							 5 * WEIR_SEC);
-	atomic_store(&card->stall_ns, own.stall_ns ? own.stall_ns :
-						     30 * WEIR_SEC);
-	atomic_store(&card->grace_ns, own.grace_ns ? own.grace_ns : WEIR_SEC);
+	set_limits(card, &own);
 	return 0;
 }
 

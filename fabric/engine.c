@@ -11,9 +11,6 @@
 
 #include "fabric/fabric.h"
 
-/* Of a job whose slices have failed, if nothing else has ended it. */
-#define FAILED (-ECONNRESET)
-
 static struct fabric_job *part_of(struct weir_job *job)
 {
 	return weir_job_area(job);
@@ -41,14 +38,23 @@ static void queue_del(struct fabric_job *p)
 	p->pprev = NULL;
 }
 
+static void begin_grace(struct link *link)
+{
+	uint64_t grace = atomic_load(&link->port->card->grace_ns);
+
+	link->grace = grace == WEIR_FOREVER ? grace :
+		      weir_reactor_now(link->port->fabric->reactor) + grace;
+}
+
 static void end(struct weir_job *job, struct fabric_job *p)
 {
 	uint64_t done = p->posted;
 
 	queue_del(p);
-	if (p->is_cancelled)
-		p->link->cancelled--;
-	/* What has failed is not at the end: libfabric may complete in any order. */
+	/* The other cancelled jobs get as long again. */
+	if (p->is_cancelled && --p->link->cancelled)
+		begin_grace(p->link);
+	/* Slices behind the first failed one may be complete: they do not count. */
 	if (p->failed_at < done)
 		done = p->failed_at;
 	weir_job_end(job, done, p->res, p->code);
@@ -97,7 +103,7 @@ void slice_ended(struct slice *slice, int err)
 		if (slice->off < p->failed_at)
 			p->failed_at = slice->off;
 		if (!p->res) {
-			p->res = p->is_cancelled ? -ECANCELED : FAILED;
+			p->res = p->is_cancelled ? -ECANCELED : -ECONNRESET;
 			p->code = err;
 			queue_del(p);
 		}
@@ -111,8 +117,7 @@ void slice_ended(struct slice *slice, int err)
 		end(job, p);
 }
 
-/* Ends those of which not all is posted.  What they have in flight is not there any
- * more. */
+/* Ends those of which not all is posted, when nothing is in flight. */
 void link_end_jobs(struct link *link, int res, int code)
 {
 	struct fabric_job *p;
@@ -126,42 +131,6 @@ void link_end_jobs(struct link *link, int res, int code)
 	}
 }
 
-/* What libfabric needs of memory of this process, for each piece.  Returns 0 or a
- * negative errno. */
-static int describe_local(struct link *link, struct weir_job *job, int side,
-			  uint64_t off, uint32_t n, void **desc)
-{
-	struct weir_provider_key keys[IOV_MAX_];
-	struct card *card = link->port->card;
-	uint32_t slot = link->port->fabric->slot, i;
-	struct region *region;
-	struct fid_mr *mr;
-	int got, err;
-
-	if (!(card->info->domain_attr->mr_mode & FI_MR_LOCAL))
-		return 0;
-	got = weir_job_keys(job, side, off, card->dev, keys, n);
-	if (got < (int)n)
-		return got < 0 ? got : -EOPNOTSUPP;
-	for (i = 0; i < n; i++) {
-		region = keys[i].data;
-		mr = atomic_load_explicit(&region->local[slot],
-					  memory_order_acquire);
-		if (!mr) {
-			err = fi_mr_reg(link->port->domain, region->addr,
-					region->len, FI_READ | FI_WRITE, 0,
-					(uint64_t)(uintptr_t)region, 0, &mr,
-					NULL);
-			if (err)
-				return fabric_errno(err);
-			atomic_store_explicit(&region->local[slot], mr,
-					      memory_order_release);
-		}
-		desc[i] = fi_mr_desc(mr);
-	}
-	return 0;
-}
-
 /* Posts the next slice of @job.  Returns 0, or libfabric's error. */
 static ssize_t post_slice(struct link *link, struct weir_job *job)
 {
@@ -169,15 +138,13 @@ static ssize_t post_slice(struct link *link, struct weir_job *job)
 	const struct fi_info *info = link->port->card->info;
 	int here = p->is_write ? WEIR_JOB_SRC : WEIR_JOB_DST;
 	int there = p->is_write ? WEIR_JOB_DST : WEIR_JOB_SRC;
-	struct iovec iov[IOV_MAX_], far;
+	struct iovec iov[PIECES], far;
 	struct fi_rma_iov rma = { .key = link->peer->key };
-	void *desc[IOV_MAX_] = { NULL };
 	struct fi_msg_rma msg = {
-		.msg_iov = iov, .desc = desc, .rma_iov = &rma,
-		.rma_iov_count = 1,
+		.msg_iov = iov, .rma_iov = &rma, .rma_iov_count = 1,
 	};
-	uint32_t max = info->tx_attr->iov_limit < IOV_MAX_ ?
-		       (uint32_t)info->tx_attr->iov_limit : IOV_MAX_;
+	uint32_t max = info->tx_attr->iov_limit < PIECES ?
+		       (uint32_t)info->tx_attr->iov_limit : PIECES;
 	uint64_t len = SLICE_MAX, sum = 0;
 	struct slice *slice;
 	uint32_t n, i;
@@ -198,11 +165,6 @@ static ssize_t post_slice(struct link *link, struct weir_job *job)
 	rma.addr = link->peer->base +
 		   ((uint64_t)(uintptr_t)far.iov_base - link->peer->addr);
 	rma.len = sum;
-	err = describe_local(link, job, here, p->posted, i, desc);
-	if (err || !sum) {
-		p->res = err ? (int32_t)err : -EIO;
-		return 0;
-	}
 	slice = slice_take(link, job);
 	slice->off = p->posted;
 	msg.context = &slice->ctx;
@@ -240,10 +202,8 @@ static bool post_link(struct link *link)
 			link_is_broken(link, (int)-err);
 			return false;
 		}
-		if (p->res || p->posted == weir_job_bytes(job))
+		if (p->posted == weir_job_bytes(job))
 			queue_del(p);
-		if (p->res && !p->in_flight)
-			end(job, p);
 	}
 	if (was_idle && link->in_flight) {
 		link->moved = weir_reactor_now(link->port->fabric->reactor);
@@ -318,8 +278,6 @@ static void cancel(void *arg, struct weir_job *job)
 {
 	struct fabric_job *p = part_of(job);
 	struct link *link = p->link;
-	struct card *card = link->port->card;
-	uint64_t grace = atomic_load(&card->grace_ns);
 
 	(void)arg;
 	if (p->res)
@@ -332,11 +290,8 @@ static void cancel(void *arg, struct weir_job *job)
 		return;
 	}
 	p->is_cancelled = true;
-	if (!link->cancelled++ && grace != WEIR_FOREVER)
-		link->grace = weir_reactor_now(link->port->fabric->reactor) +
-			      grace;
-	else if (grace == WEIR_FOREVER)
-		link->grace = WEIR_FOREVER;
+	if (!link->cancelled++)
+		begin_grace(link);
 	link_watch(link);
 }
 

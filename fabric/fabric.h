@@ -38,7 +38,7 @@
 #define ADDRESS_MAX 128		/* Bytes of an address of libfabric's. */
 #define TOKEN 16		/* Bytes by which a peer shows what it imports. */
 #define WINDOW 64		/* Slices in flight on a link, at most. */
-#define IOV_MAX_ 8		/* Pieces of a slice, at most. */
+#define PIECES 8		/* Of a slice, at most. */
 #define SLICE_MAX ((uint64_t)1 << 20)
 #define SLICES 4096		/* Of a port. */
 
@@ -61,7 +61,6 @@ struct fabric {
 	uint32_t slot;
 	uint32_t contexts;
 	struct port *ports;
-	atomic_bool has_ended;		/* An import of a link of it has. */
 };
 
 /* An endpoint that is connected: a link's, or one of a grant's. */
@@ -101,6 +100,7 @@ struct port {
 	uint32_t connecting;		/* Links, and grants' ends. */
 	uint32_t polls;
 	int epfd, wakefd;		/* What the reactor watches; and a part. */
+	atomic_bool has_ended;		/* The import of a link of it has. */
 	bool has_events;		/* The queue of events may have some. */
 	bool is_broken;			/* A link is, see link_mend(). */
 };
@@ -157,15 +157,11 @@ struct fabric_job {
 
 _Static_assert(sizeof(struct fabric_job) <= WEIR_JOB_AREA, "it fits");
 
-/* Memory that is registered.  What libfabric has of it is made when it is needed. */
+/* Memory of an mmap.  libfabric registers it when it is exported. */
 struct region {
-	struct card *card;
 	void *addr;
 	uint64_t len;
-	uint32_t permissions;
 	struct grant *grant;		/* NULL: it is not exported. */
-	_Atomic(struct fid_mr *) local[];	/* Of each fabric, if the provider
-						 * needs that: FABRICS_MAX. */
 };
 
 /* Exported memory. */
@@ -195,8 +191,11 @@ struct fabric_desc {
 };
 
 /* What an importer says when it connects. */
+#define HELLO_MAGIC "weir"
+#define HELLO_VERSION 1
+
 struct fabric_hello {
-	uint8_t magic[4];
+	char magic[4];
 	uint8_t version;
 	uint8_t reserved[3];
 	uint8_t token[TOKEN];

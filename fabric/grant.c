@@ -16,8 +16,6 @@
 
 #define CONNS_MAX 1024		/* Of a grant. */
 
-static const uint8_t magic[4] = { 'w', 'e', 'i', 'r' };
-
 /* Nothing tells how much of it is right. */
 static bool is_token(const uint8_t *a, const uint8_t *b)
 {
@@ -39,7 +37,8 @@ static struct grant *find_grant(struct port *port, const uint8_t *data,
 	if (len < sizeof(hello))
 		return NULL;
 	memcpy(&hello, data, sizeof(hello));
-	if (memcmp(hello.magic, magic, sizeof(magic)) || hello.version != 1)
+	if (memcmp(hello.magic, HELLO_MAGIC, sizeof(hello.magic)) ||
+	    hello.version != HELLO_VERSION)
 		return NULL;
 	grant = port->grants;
 	while (grant && !is_token(grant->token, hello.token))

@@ -78,12 +78,11 @@ int link_connect(struct link *link)
 	static const char call[] = "weir_job_start";
 	struct port *port = link->port;
 	struct card *card = port->card;
-	struct fabric_hello hello = {
-		.magic = { 'w', 'e', 'i', 'r' }, .version = 1,
-	};
+	struct fabric_hello hello = { .version = HELLO_VERSION };
 	uint64_t limit = atomic_load(&card->connect_ns);
 	int err = end_make(port, &link->end, card->info);
 
+	memcpy(hello.magic, HELLO_MAGIC, sizeof(hello.magic));
 	memcpy(hello.token, link->peer->token, TOKEN);
 	if (!err)
 		err = end_enable(port, &link->end);

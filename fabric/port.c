@@ -133,21 +133,24 @@ static int read_events(struct port *port)
 	return n;
 }
 
-/* Imports that have ended elsewhere. */
+/* Closes links of imports that have ended; those with jobs a later turn does. */
 static void sweep(struct port *port)
 {
 	struct link *link, *next;
 	eventfd_t n;
 
-	if (!atomic_load_explicit(&port->fabric->has_ended,
-				  memory_order_relaxed))
+	if (!atomic_load_explicit(&port->has_ended, memory_order_relaxed))
 		return;
-	eventfd_read(port->wakefd, &n);
 	fabric_lock();
+	eventfd_read(port->wakefd, &n);
+	atomic_store(&port->has_ended, false);
 	for (link = port->links; link; link = next) {
 		next = link->next;
-		if (atomic_load(&link->peer->ended) && !link->in_flight &&
-		    !link->first)
+		if (!atomic_load(&link->peer->ended))
+			continue;
+		if (link->in_flight || link->first)
+			atomic_store(&port->has_ended, true);
+		else
 			link_free(link);
 	}
 	peer_retry();
@@ -216,6 +219,7 @@ static const struct weir_poll_hook_ops hook_ops = {
 
 void port_wake(struct port *port)
 {
+	atomic_store(&port->has_ended, true);
 	eventfd_write(port->wakefd, 1);
 }
 

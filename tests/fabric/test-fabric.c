@@ -20,6 +20,7 @@
 
 #define DEVICE "tcp@127.0.0.1"
 #define LEN ((size_t)4 << 20)
+#define BYTES_MAX 1024		/* Of a descriptor. */
 #define RO WEIR_MMAP_PEER_READ
 #define RW (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 
@@ -331,9 +332,38 @@ static void bounds_and_rights_are_refused_before_anything_begins(void **state)
 
 /* What a peer refuses. */
 
-/* Imports what was exported, with @n bytes at @at of the provider's field changed;
- * there is no key that would show it. */
-static void import_changed(struct both *b, struct both *as, size_t at, size_t n);
+/* The lease's descriptor, with @n bytes at @at of the provider's field inverted; there is
+ * no key that would show it.  The field begins with 1, 0, and the lengths of "tcp" and
+ * of an address of IPv4; the descriptor has its CRC at byte 16. */
+static size_t changed(const struct both *b, char *bytes, size_t at, size_t n)
+{
+	static const char begin[] = { 1, 0, 3, 16 };
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	uint32_t crc;
+	char *field;
+
+	assert_int_equal(weir_lease_export(b->lease, &desc), 0);
+	assert_true(desc.len <= BYTES_MAX);
+	memcpy(bytes, desc.bytes, desc.len);
+	field = memmem(bytes, desc.len, begin, sizeof(begin));
+	assert_non_null(field);
+	for (size_t i = at; i < at + n; i++)
+		field[i] = (char)~field[i];
+	memset(bytes + 16, 0, 4);
+	crc = weir_crc32c(0, bytes, desc.len);
+	memcpy(bytes + 16, &crc, 4);
+	return desc.len;
+}
+
+static void import_changed(struct both *b, struct both *as, size_t at, size_t n)
+{
+	char bytes[BYTES_MAX];
+	size_t len = changed(b, bytes, at, n);
+
+	*as = *b;
+	import_bytes(as, bytes, len);
+	jrec_init(&as->j);
+}
 
 static void a_wrong_key_ends_its_job_and_others_go_on(void **state)
 {
@@ -424,54 +454,39 @@ static void an_export_takes_a_dma_context_and_ends_with_it(void **state)
 static void hostile_descriptors_are_refused(void **state)
 {
 	struct weir_export_desc desc = { .size = sizeof(desc) };
+	static const struct {
+		size_t at;
+		int err;
+	} refused[] = {
+		{ 0, -EPROTONOSUPPORT },	/* The version; the lengths of */
+		{ 2, -EBADMSG },		/* the provider's name, */
+		{ 3, -EBADMSG },		/* and of the address; */
+		{ 36, -EOPNOTSUPP },		/* its name; */
+		{ 39, -EOPNOTSUPP },		/* the family of the address. */
+	};
 	struct weir_mmap *m = NULL;
-	char bytes[1024];
+	char bytes[BYTES_MAX];
 	struct both b;
-	size_t i;
+	size_t i, len;
 
 	both_begin(&b, state, RW);
 	assert_int_equal(weir_lease_export(b.lease, &desc), 0);
 	for (i = 0; i < desc.len; i++)
 		assert_true(weir_mmap_import_device(&m, b.dev, desc.bytes, i,
 						    NULL) < 0);
-	for (i = 0; i < desc.len; i++) {
-		memcpy(bytes, desc.bytes, desc.len);
-		bytes[i] = (char)(bytes[i] ^ 0x55);
-		assert_true(weir_mmap_import_device(&m, b.dev, bytes, desc.len,
-						    NULL) < 0);
+	for (i = 0; i < N_OF(refused); i++) {
+		len = changed(&b, bytes, refused[i].at, 1);
+		assert_int_equal(weir_mmap_import_device(&m, b.dev, bytes, len,
+							 NULL), refused[i].err);
 	}
 	both_end(&b);
-}
-
-/* The provider's bytes begin with 1, 0, and the lengths of "tcp" and of an address of
- * IPv4; the descriptor ends with its CRC. */
-static void import_changed(struct both *b, struct both *as, size_t at, size_t n)
-{
-	static const char begin[] = { 1, 0, 3, 16 };
-	struct weir_export_desc desc = { .size = sizeof(desc) };
-	char bytes[1024], *field;
-	uint32_t crc;
-
-	*as = *b;
-	assert_int_equal(weir_lease_export(b->lease, &desc), 0);
-	assert_true(desc.len <= sizeof(bytes));
-	memcpy(bytes, desc.bytes, desc.len);
-	field = memmem(bytes, desc.len, begin, sizeof(begin));
-	assert_non_null(field);
-	for (size_t i = at; i < at + n; i++)
-		field[i] = (char)~field[i];
-	memset(bytes + 16, 0, 4);
-	crc = weir_crc32c(0, bytes, desc.len);
-	memcpy(bytes + 16, &crc, 4);
-	import_bytes(as, bytes, desc.len);
-	jrec_init(&as->j);
 }
 
 /* Another process, which exports LEN bytes. */
 struct exporter {
 	pid_t pid;
 	int to, from;		/* Pipes. */
-	char desc[1024];
+	char desc[BYTES_MAX];
 	size_t len;
 };
 
@@ -635,7 +650,7 @@ static void a_peer_that_is_stopped_holds_no_job_for_ever(void **state)
 	stop(&e);
 	/* Nothing ends. */
 	assert_int_equal(put(&b, 0, LEN), -ECONNRESET);
-	/* And nobody accepts. */
+	/* And a connection is not accepted. */
 	assert_int_equal(put(&b, 0, LEN), -ETIMEDOUT);
 	assert_int_equal(kill(e.pid, SIGCONT), 0);
 	opts = (struct weir_fabric_opts){
@@ -683,12 +698,27 @@ static void no_byte_arrives_after_a_lease_has_ended(void **state)
 	importer_end(&b);
 }
 
+/* Turns in a while in which nothing happens. */
+static uint64_t idle_turns(struct weir_reactor *r)
+{
+	struct weir_reactor_stats before = { .size = sizeof(before) }, after;
+
+	while (weir_reactor_turn(r, 20 * WEIR_MSEC) > 0)
+		;
+	after = before;
+	weir_reactor_stats(r, &before);
+	weir_reactor_turn(r, 300 * WEIR_MSEC);
+	weir_reactor_stats(r, &after);
+	return after.turns - before.turns;
+}
+
 /* An import that two reactors use. */
 struct second {
 	struct both *b;
 	struct weir_reactor *r;
 	atomic_int ready, go;
 	int64_t res;
+	uint64_t idle_turns;
 };
 
 static void *use_from_a_thread(void *arg)
@@ -711,6 +741,7 @@ static void *use_from_a_thread(void *arg)
 		weir_reactor_turn(s->r, WEIR_MSEC);
 	while (stats_of(s->b->dev).links)
 		weir_reactor_turn(s->r, WEIR_MSEC);
+	s->idle_turns = idle_turns(s->r);
 	weir_dma_destroy(dma);
 	weir_reactor_destroy(s->r);
 	return NULL;
@@ -736,24 +767,18 @@ static void an_import_is_closed_on_all_reactors_that_use_it(void **state)
 	atomic_store(&s.go, 1);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_int_equal(stats_of(b.dev).links, 0);
+	assert_true(s.idle_turns <= 2);
 	exporter_end(&e);
 	importer_end(&b);
 }
 
 static void an_idle_connection_wakes_nobody(void **state)
 {
-	struct weir_reactor_stats before = { .size = sizeof(before) }, after;
 	struct both b;
 
 	both_begin(&b, state, RW);
 	assert_int_equal(put(&b, 0, LEN), LEN);
-	while (weir_reactor_turn(b.r, 20 * WEIR_MSEC) > 0)
-		;
-	after = before;
-	assert_int_equal(weir_reactor_stats(b.r, &before), 0);
-	weir_reactor_turn(b.r, 300 * WEIR_MSEC);
-	assert_int_equal(weir_reactor_stats(b.r, &after), 0);
-	assert_true(after.turns - before.turns <= 2);
+	assert_true(idle_turns(b.r) <= 2);
 	both_end(&b);
 }
 

@@ -40,11 +40,14 @@
  * the others go on over a new one.  .code of weir_op_get_detail() has libfabric's
  * own error.  A job ends with
  *
- *	-ECONNREFUSED  nobody listens there: the exporter has ended
+ *	-ECONNREFUSED  no process listens there: the exporter has ended
  *	-ESTALE        the exporter has taken the memory back
  *	-ETIMEDOUT     no answer, see struct weir_fabric_opts
  *	-ECONNRESET    the connection has ended: the peer has, or it has taken the
  *	               memory back, or has refused an operation
+ *
+ * weir_job_start() also refuses a job if there is no memory or descriptor for a
+ * connection, or libfabric refuses one at once: with its errno, and weir_why().
  *
  * A cancel and a deadline stop what has not been posted.  libfabric cannot take back
  * what has been: the job ends when that has, and if it has not in .grace_ns, the
@@ -55,15 +58,14 @@
  * the network.  Importers that show each other their descriptors must trust each
  * other: a key works on any connection of the exporter's reactor.
  *
- * Connected endpoints (FI_EP_MSG) are used, so of the providers tcp and verbs.  Those
- * that have none, and those that would keep the processor busy, are listed with the
- * reason.  Only tcp exports: for the others it was not measured that a closed
- * connection ends all access.
+ * Connected endpoints (FI_EP_MSG) are used, of providers that need no registration of
+ * memory on the importer's side: that is tcp.  The others are listed with the reason.
+ * RDMA devices are libweir-rdma's.
  *
  * Jobs are copies between memory of this process and an import; other kinds, files
  * and other peers go through staging.  There is no engine in a simulated world.
  *
- * libfabric is loaded when devices are first listed, WEIR_FABRIC_LIBRARY names another
+ * libfabric is loaded when devices are first listed.  WEIR_FABRIC_LIBRARY names another
  * file than libfabric.so.1.  A library that it loads installs handlers of signals; those
  * that the program had are restored.
  *
@@ -99,13 +101,11 @@ WEIR_API void weir_fabric_init(void);
  * Open the device at @address, an address of this machine as text: "192.0.2.1".  NULL:
  * the first that can be used.
  *
- * Of several providers it is the one that WEIR_FABRIC_PROVIDER names, or else verbs
- * before tcp.
+ * Of several providers it is the one that WEIR_FABRIC_PROVIDER names, or else the first.
  *
  * Returns 0 with *@ret set, to be closed by weir_device_close(), or
  *   -EINVAL  @ret is NULL
  *   -ENOENT  no device has that address; weir_why() says which there are
- *   -EOPNOTSUPP  those that have it cannot be used; weir_why() says why
  *   -EMFILE, -ENOMEM, -EDEADLK  see weir_device_open()
  *
  * Any thread.  The first call may take half a second.
@@ -131,7 +131,8 @@ struct weir_fabric_opts {
  * Set the options of @dev, of connections that are made or used from now on.
  *
  * Returns 0, or, with nothing changed:
- *   -EINVAL  @dev is not a device of this library, or an option is below 1 ms
+ *   -EINVAL  @dev is not a device of this library; @opts is NULL or its .size not
+ *            set; or an option is below 1 ms
  *   -E2BIG   @opts sets a member that this version does not have
  *
  * Any thread.  Never blocks.
