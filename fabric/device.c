@@ -84,17 +84,13 @@ static const char *no_use(const struct fi_info *info)
 	if (!strcmp(name, "net"))
 		return "its descriptor is readable all the time: use tcp";
 	if (!strncmp(name, "sockets", 7))
-		return "libfabric has given it up, and it makes threads of its "
-		       "own: use tcp";
+		return "libfabric has deprecated it: use tcp";
 	if (!strcmp(name, "shm"))
-		return "its completion queue has no descriptor to sleep on: use "
-		       "an export of weir's, which serves one machine";
+		return "it gives nothing to sleep on: use the exports of cpu";
 	if (info->ep_attr->type != FI_EP_MSG)
-		return "it has no connected endpoints (FI_EP_MSG), which are "
-		       "closed to take memory back: use tcp";
+		return "it has no connected endpoints (FI_EP_MSG): use tcp";
 	if (info->domain_attr->mr_mode & FI_MR_LOCAL)
-		return "it needs registered memory on both sides (FI_MR_LOCAL): "
-		       "use tcp, or for RDMA devices libweir-rdma";
+		return "it needs FI_MR_LOCAL: use tcp; for RDMA libweir-rdma";
 	return NULL;
 }
 

@@ -21,9 +21,9 @@
 #define EVENTS_EACH 64		/* Polls without a reason to read events. */
 #define DATA_MAX 256		/* Bytes that come with an event. */
 
-struct event {
+union event {
 	struct fi_eq_cm_entry entry;
-	uint8_t data[DATA_MAX];
+	uint8_t bytes[sizeof(struct fi_eq_cm_entry) + DATA_MAX];
 };
 
 /* Completions. */
@@ -96,7 +96,7 @@ static void take_failure(struct port *port)
 /* Returns whether there was one. */
 static bool take_event(struct port *port)
 {
-	struct event event;
+	union event event;
 	struct end *end;
 	uint32_t what;
 	ssize_t n = fi_eq_read(port->eq, &what, &event, sizeof(event), 0);

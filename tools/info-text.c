@@ -44,16 +44,20 @@ static void words(struct line *l, const char *s)
 	}
 }
 
+static struct line new_line(size_t indent)
+{
+	printf("\n%*s", (int)indent, "");
+	return (struct line){ indent, indent };
+}
+
 /* "  name      " */
 static struct line begin(char mark, const char *name, size_t indent)
 {
-	struct line l = { indent, indent };
-
-	printf("%c %-*s ", mark, (int)indent - 3, name);
-	if (strlen(name) > indent - 3) {
-		printf("\n%*s", (int)indent, "");
-	}
-	return l;
+	printf("%c %s", mark, name);
+	if (strlen(name) > indent - 3)
+		return new_line(indent);
+	printf("%*s", (int)(indent - 2 - strlen(name)), "");
+	return (struct line){ indent, indent };
 }
 
 static const char *size_str(uint64_t n, char *buf, size_t size)
@@ -150,16 +154,28 @@ static void show_identity(struct line *l, const struct device *d)
 	}
 }
 
-static void show_device(const struct device *d)
+/* Whether nothing but the name tells them apart. */
+static bool are_alike(const struct device *a, const struct device *b)
 {
-	struct line l = begin(' ', d->caps.name, 13);
+	if (!is_usable(a) || !is_usable(b))
+		return !is_usable(a) && !is_usable(b) && !a->caps.jobs &&
+		       !b->caps.jobs && !a->caps.caps && !b->caps.caps;
+	return a->caps.kind == b->caps.kind && a->caps.jobs == b->caps.jobs &&
+	       a->caps.caps == b->caps.caps &&
+	       a->caps.flags == b->caps.flags && !a->caps.dm_size &&
+	       !b->caps.dm_size && a->caps.numa_node == b->caps.numa_node &&
+	       !*a->pci && !*b->pci && !*a->iface && !*b->iface;
+}
+
+static void show_device(const struct device *d, struct line l)
+{
 	char size[32], text[64];
 
 	show_identity(&l, d);
-	if (d->caps.flags & WEIR_DEVICE_SOFTWARE)
-		words(&l, "software;");
 	if (!is_usable(d))
 		words(&l, "not usable, see below");
+	else if (d->caps.flags & WEIR_DEVICE_SOFTWARE)
+		words(&l, "software;");
 	titled(&l, "jobs:", d->caps.jobs, job_names, n_job_names);
 	if (d->caps.jobs && d->caps.caps) {
 		putchar(';');
@@ -174,20 +190,70 @@ static void show_device(const struct device *d)
 	putchar('\n');
 }
 
-static void show_domain(const struct info *info, const struct domain_kind *k)
+/* The device and those after it that are like it, together. */
+static void show_alike(const struct info *info, size_t i)
 {
-	struct line l = begin(' ', k->name, 13);
+	const struct device *d = &info->devices[i];
+	struct line names = { 2, 2 };
+	size_t j, more = 0;
+
+	for (j = i + 1; j < info->n_devices; j++)
+		more += are_alike(d, &info->devices[j]);
+	if (!more) {
+		show_device(d, begin(' ', d->caps.name, 13));
+		return;
+	}
+	fputs("  ", stdout);
+	word(&names, d->caps.name);
+	for (j = i + 1; j < info->n_devices; j++)
+		if (are_alike(d, &info->devices[j]))
+			word(&names, info->devices[j].caps.name);
+	show_device(d, new_line(13));
+}
+
+static void show_devices(const struct info *info)
+{
+	size_t i, j;
+
+	puts("\nDevices, and what they can do");
+	for (i = 0; i < info->n_devices; i++) {
+		for (j = 0; j < i; j++)
+			if (are_alike(&info->devices[j], &info->devices[i]))
+				break;
+		if (j == i)
+			show_alike(info, i);
+	}
+}
+
+/* Those that reach a domain: "tcp" for each "tcp@ADDRESS". */
+static bool show_reaching(const struct info *info, uint32_t kind, struct line *l)
+{
+	char name[COLUMNS], last[COLUMNS] = "";
+	const struct device *d;
 	bool any = false;
 	size_t i;
 
+	for (i = 0; i < info->n_devices; i++) {
+		d = &info->devices[i];
+		if (!reaches(d, kind))
+			continue;
+		snprintf(name, sizeof(name), "%.*s",
+			 (int)strcspn(d->caps.name, "@"), d->caps.name);
+		if (strcmp(name, last))
+			word(l, name);
+		memcpy(last, name, sizeof(last));
+		any = true;
+	}
+	return any;
+}
+
+static void show_domain(const struct info *info, const struct domain_kind *k)
+{
+	struct line l = begin(' ', k->name, 13);
+
 	printf("%-36s", k->address);
 	l.at = l.indent = 13 + 36;
-	for (i = 0; i < info->n_devices; i++)
-		if (reaches(&info->devices[i], k->kind)) {
-			word(&l, info->devices[i].caps.name);
-			any = true;
-		}
-	puts(any ? "" : "-");
+	puts(show_reaching(info, k->kind, &l) ? "" : "-");
 }
 
 static void show_limit(const char *name, const struct limit *lim, bool bytes)
@@ -298,9 +364,7 @@ void show_text(const struct info *info)
 
 	show_head(info);
 	show_backends(info);
-	puts("\nDevices, and what they can do");
-	for (i = 0; i < info->n_devices; i++)
-		show_device(&info->devices[i]);
+	show_devices(info);
 	puts("\nDomains                                          reached by");
 	for (i = 0; i < n_domain_kinds; i++)
 		show_domain(info, &domain_kinds[i]);
