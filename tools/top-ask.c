@@ -10,16 +10,30 @@
 #include "tool.h"
 #include "top.h"
 
-int process_open(struct process *p, int64_t pid)
+/* A reactor that is awake sees that it is asked within some turns. */
+static int ask(struct process *p)
 {
+	struct timespec ts = { .tv_nsec = 100 * (long)WEIR_MSEC };
+	int err = weir_stats_want(p->now, p->want_ns);
+
+	if (err || !process_info(p).offered)
+		return err;
+	nanosleep(&ts, NULL);
+	return weir_stats_read(p->now);
+}
+
+int process_open(struct process *p, int64_t pid, uint64_t want_ns)
+{
+	int status;
+
 	memset(p, 0, sizeof(*p));
-	if (weir_stats_open(&p->now, pid))
-		return failed("top: %s", weir_why());
-	if (weir_stats_open(&p->spare, pid)) {
-		weir_stats_close(p->now);
-		return failed("top: %s", weir_why());
-	}
-	return EXIT_OK;
+	p->want_ns = want_ns;
+	if (!weir_stats_open(&p->now, pid) && !ask(p) &&
+	    !weir_stats_open(&p->spare, pid))
+		return EXIT_OK;
+	status = failed("top: %s", weir_why());
+	process_close(p);
+	return status;
 }
 
 void process_close(struct process *p)
@@ -43,6 +57,8 @@ int process_look(struct process *p)
 
 	int err = weir_stats_read(next);
 
+	if (!err)
+		err = weir_stats_want(next, p->want_ns);
 	if (err)
 		return err;
 	p->spare = NULL;

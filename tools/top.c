@@ -14,6 +14,9 @@
 #include "top.h"
 
 #define PROCESSES_MAX 64	/* In one answer for Prometheus. */
+#define WANT_NS (10 * WEIR_SEC)	/* After the last look. */
+#define WANT_MAX (3600 * WEIR_SEC)
+#define SCRAPE_NS (300 * WEIR_SEC)
 
 enum { OPT_JSON = 256, OPT_PROMETHEUS, OPT_ONCE, OPT_HELP };
 
@@ -42,8 +45,9 @@ static void help(void)
 	     "\n"
 	     "Show what the reactors of a process do, with the latencies of\n"
 	     "their operations, pools, engines and mailboxes, without stopping\n"
-	     "it.  It must have been started with WEIR_STATS=1, or publish\n"
-	     "itself.  Without PID, list the processes that do.\n"
+	     "it.  It must have been started with WEIR_STATS=1, or =offer: then\n"
+	     "it measures while it is looked at; or publish itself.  Without\n"
+	     "PID, list the processes that do.\n"
 	     "\n"
 	     "  -i, --interval S  seconds between two looks (1)\n"
 	     "  -n, --count N     so many looks; to a terminal without end, else\n"
@@ -153,8 +157,9 @@ static int list_one(const struct weir_stats_info *info, void *arg)
 	struct pids *pids = arg;
 
 	if (!pids->quiet)
-		printf("%8" PRId64 "  %-40.40s weir %s%s\n", info->pid,
+		printf("%8" PRId64 "  %-40.40s weir %s%s%s\n", info->pid,
 		       info->program, info->version,
+		       info->offered ? ", when looked at" : "",
 		       info->foreign ? ", in another pid namespace" : "");
 	if (info->foreign || pids->n == PROCESSES_MAX)
 		pids->left_out++;
@@ -171,7 +176,7 @@ static int list(void)
 		return failed("top: %s", weir_why());
 	if (!pids.n && !pids.left_out)
 		return failed("top: no process of yours publishes; start one "
-			      "with WEIR_STATS=1, or have it call "
+			      "with WEIR_STATS=1 or =offer, or have it call "
 			      "weir_stats_publish()");
 	return EXIT_OK;
 }
@@ -186,7 +191,8 @@ static int prometheus_all(void)
 	if (weir_stats_list(list_one, &pids))
 		return failed("top: %s", weir_why());
 	for (i = 0; i < pids.n; i++)
-		n += !weir_stats_open(&all[n].now, pids.pid[i]);
+		if (!weir_stats_open(&all[n].now, pids.pid[i]))
+			weir_stats_want(all[n++].now, SCRAPE_NS);
 	top_prometheus(all, n);
 	if (pids.left_out)
 		fprintf(stderr, "weir: top: %d processes are left out: those "
@@ -244,8 +250,12 @@ static int watch(const struct asked *asked)
 {
 	bool plain = asked->json || asked->prometheus || asked->count == 1;
 	struct asked now = *asked;
+	uint64_t want_ns = asked->prometheus ? SCRAPE_NS :
+			   2 * asked->interval_ns > WANT_NS ?
+				   2 * asked->interval_ns : WANT_NS;
 	struct process p;
-	int status = process_open(&p, asked->pid);
+	int status = process_open(&p, asked->pid,
+				  want_ns > WANT_MAX ? WANT_MAX : want_ns);
 
 	if (status)
 		return status;

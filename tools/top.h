@@ -23,6 +23,7 @@ struct process {
 	struct weir_stats *now;
 	struct weir_stats *before;	/* NULL: this is the first look. */
 	struct weir_stats *spare;	/* What the next look is read into. */
+	uint64_t want_ns;
 };
 
 /* A section of it, and field @f of that. */
@@ -31,8 +32,9 @@ struct section {
 	uint32_t i;
 };
 
-/* 0, or an exit status after a message. */
-int process_open(struct process *p, int64_t pid);
+/* Open it; one that offers its page is asked to measure for @want_ns after each
+ * look.  0, or an exit status after a message. */
+int process_open(struct process *p, int64_t pid, uint64_t want_ns);
 void process_close(struct process *p);
 
 /* Read the page again: 0, or an errno, which process_failed() reports. */

@@ -33,11 +33,17 @@
  * its user did not ask for.  It costs about one twentieth of a nearly empty
  * turn.
  *
+ * A page can also be offered: WEIR_STATS=offer, or weir_stats_offer(NULL).  Then
+ * the process measures and writes nothing until a reader asks for it by
+ * weir_stats_want(), as weir top does; until then it costs a look at the page
+ * every 64 turns and before the reactor sleeps.  A reactor that sleeps notices
+ * when it next wakes.
+ *
  * WEIR_STATS is "1", or a directory for the page, which begins with a slash;
  * readers search it too.  The default directory is the first of these that
  * exists and can be used: $XDG_RUNTIME_DIR/weir, /run/user/UID/weir, /run/weir
- * (only for root), /dev/shm/weir-UID.  Without WEIR_STATS, and with "0", there
- * is no page.
+ * (only for root), /dev/shm/weir-UID.  "offer:" and a directory offers a page
+ * there.  Without WEIR_STATS, and with "0", there is no page.
  *
  * A program works without a page too.  If WEIR_STATS asks for a page that
  * cannot be created, reactors are created without it; a program that calls
@@ -76,6 +82,7 @@ struct weir_stats_info {
 	uint64_t left_out;	/* Sections that did not fit. */
 	char program[64];
 	char version[16];	/* Of the writer's library. */
+	uint32_t offered;	/* 1: it is written while a reader wants it. */
 };
 
 /* One section of a page: a reactor, a pool, an engine. */
@@ -119,6 +126,21 @@ struct weir_stats_field {
  * Any thread.  May block, because it creates a file.
  */
 WEIR_API int weir_stats_publish(const char *dir);
+
+/*
+ * Create the page of this process as weir_stats_publish() does, but write to it
+ * only while a reader wants it: see weir_stats_want().
+ *
+ * For programs that run for years: their operator can look at any of them
+ * without a restart, and what is not looked at costs nothing.
+ *
+ * Returns 0, also if the process has a page already, which stays as it is, or
+ * an errno as weir_stats_publish() does.  That call makes an offered page one
+ * that is always written.
+ *
+ * Any thread.  May block, because it creates a file.
+ */
+WEIR_API int weir_stats_offer(const char *dir);
 
 /*
  * Remove the page of this process.
@@ -188,6 +210,21 @@ WEIR_API void weir_stats_close(struct weir_stats *s);
  * The owner's thread.  Does not affect the writer.
  */
 WEIR_API int weir_stats_read(struct weir_stats *s);
+
+/*
+ * Ask a process that offers its page to measure and write for the next @ns, at
+ * most an hour.  Repeat the call to go on; a reader that ends leaves nothing on.
+ *
+ * Counters are complete, from the creation of their objects.  Latencies are of
+ * the operations that began meanwhile.
+ *
+ * Returns 0, also if the page is always written, or
+ *   -EINVAL  @ns is more than an hour
+ *   -EACCES  the page cannot be written to here
+ *
+ * The owner's thread.  A write to a file in memory.
+ */
+WEIR_API int weir_stats_want(struct weir_stats *s, uint64_t ns);
 
 /*
  * Get the process, version and times of the page.

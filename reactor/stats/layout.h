@@ -20,6 +20,9 @@
  * the same before and after it has copied the words, the copy is consistent.
  * The words of a record are written by one thread at a time.
  *
+ * If .offered is not 0, the process writes only until .wanted_ns, which readers
+ * set: that is all that they write.
+ *
  * Records are never moved.  A record whose section is gone has .kind 0, and is
  * used again for one of the same size.  Records end at the header's .used.
  */
@@ -45,7 +48,7 @@ struct stats_header {
 	uint32_t record_size;	/* Bytes of a head; words follow. */
 	uint32_t n_kinds;
 	uint32_t n_fields;
-	uint32_t reserved;
+	uint32_t offered;
 	uint64_t kinds_at;
 	uint64_t fields_at;
 	uint64_t records_at;
@@ -57,6 +60,7 @@ struct stats_header {
 	uint64_t since_ns;	/* CLOCK_REALTIME */
 	char program[64];
 	char weir[16];
+	uint64_t wanted_ns;	/* CLOCK_MONOTONIC */
 };
 
 struct stats_kind_entry {
@@ -91,7 +95,7 @@ struct stats_record {
 	uint64_t counters[];
 };
 
-_Static_assert(sizeof(struct stats_header) == 192, "part of the format");
+_Static_assert(sizeof(struct stats_header) == 200, "part of the format");
 _Static_assert(sizeof(struct stats_kind_entry) == 64, "part of the format");
 _Static_assert(sizeof(struct stats_field_entry) == 128, "part of the format");
 _Static_assert(sizeof(struct stats_record) == 128, "part of the format");

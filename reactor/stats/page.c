@@ -34,14 +34,34 @@ static bool fits(int n)
 
 /* In a program that has more rights than its user, the environment is not to
  * be trusted: secure_getenv(). */
+enum asked place_asked(const char **dir)
+{
+	const char *asked = secure_getenv("WEIR_STATS");
+	enum asked what = ASKED_PAGE;
+
+	*dir = NULL;
+	if (asked && !strncmp(asked, "offer", 5)) {
+		what = ASKED_OFFER;
+		asked += 5;
+		if (*asked == ':')
+			asked++;
+		else if (!*asked)
+			return what;
+	}
+	if (asked && *asked == '/')
+		*dir = asked;
+	return *dir || (asked && !strcmp(asked, "1") && what == ASKED_PAGE) ?
+	       what : ASKED_NOTHING;
+}
+
 bool place_path(char path[PLACE_MAX], unsigned int i, uid_t uid)
 {
 	const char *named;
 
 	switch (i) {
 	case 0:
-		named = secure_getenv("WEIR_STATS");
-		return named && *named == '/' &&
+		place_asked(&named);
+		return named &&
 		       fits(snprintf(path, PLACE_MAX, "%s", named));
 	case 1:
 		named = secure_getenv("XDG_RUNTIME_DIR");
@@ -190,6 +210,8 @@ static int pid_owner(int64_t pid, uid_t *ret)
 /* The calls for readers: find a page, open it, and read it. */
 
 #define OPEN "weir_stats_open"
+#define WANTED_AT offsetof(struct stats_header, wanted_ns)
+#define WANTED_MAX (3600 * WEIR_SEC)
 
 static int check_page(int fd, uid_t uid, const char *call)
 {
@@ -207,14 +229,17 @@ static int check_page(int fd, uid_t uid, const char *call)
 	return page_is_stale(fd) ? -ESTALE : 0;
 }
 
+#define PAGE_FLAGS (O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+
 int page_open(int dir, const char *name, uid_t uid, const char *call)
 {
 	int err, fd = -1;
 
 	errno = EMFILE;
 	if (!fault("stats open"))
-		fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK |
-			    O_NOCTTY | O_CLOEXEC);
+		fd = openat(dir, name, O_RDWR | PAGE_FLAGS);
+	if (fd < 0 && (errno == EACCES || errno == EROFS))
+		fd = openat(dir, name, O_RDONLY | PAGE_FLAGS);
 	if (fd < 0 && errno == ELOOP)
 		return why(-EACCES, "%s: the page is a symbolic link", call);
 	if (fd < 0)
@@ -362,6 +387,32 @@ int weir_stats_read(struct weir_stats *s)
 	return 0;
 }
 
+int weir_stats_want(struct weir_stats *s, uint64_t ns)
+{
+	static const char call[] = "weir_stats_want";
+	struct timespec now;
+	uint64_t until, was = 0;
+	ssize_t n;
+
+	if (ns > WANTED_MAX)
+		return why(-EINVAL, "%s: more than an hour", call);
+	if (!s->now.header.offered)
+		return 0;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	until = (uint64_t)now.tv_sec * WEIR_SEC + (uint64_t)now.tv_nsec + ns;
+	if (pread(s->fd, &was, sizeof(was), WANTED_AT) < 0)
+		was = 0;
+	/* Another reader may want it for longer. */
+	if (was > until && was - until <= WANTED_MAX)
+		return 0;
+	n = fault("stats want") ? -1 : pwrite(s->fd, &until, sizeof(until), WANTED_AT);
+	if (n == sizeof(until))
+		return 0;
+	return why(-EACCES, "%s: process %lld measures nothing until it is "
+		   "asked to, and its page cannot be written here", call,
+		   (long long)s->now.header.pid);
+}
+
 void snapshot_info(const struct snapshot *snap, struct weir_stats_info *ret)
 {
 	const struct stats_header *h = &snap->header;
@@ -371,7 +422,7 @@ void snapshot_info(const struct snapshot *snap, struct weir_stats_info *ret)
 		.pid = h->pid, .pid_ns = h->pid_ns, .alive = snap->alive,
 		.foreign = h->pid_ns && ns && h->pid_ns != ns,
 		.since_ns = h->since_ns, .read_ns = snap->read_ns,
-		.left_out = h->left_out,
+		.left_out = h->left_out, .offered = h->offered != 0,
 	};
 	memcpy(ret->program, h->program, sizeof(ret->program));
 	memcpy(ret->version, h->weir, sizeof(ret->version));
@@ -567,44 +618,60 @@ static int publish_somewhere(void)
 	return err;
 }
 
-static int publish(const char *dir)
+static int publish(const char *dir, bool offer)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int err;
 
+	if (page.header && !offer)
+		__atomic_store_n(&page.header->offered, 0, __ATOMIC_RELAXED);
 	if (page.header)
 		return 0;
 	err = check_limit();
 	if (err)
 		return err;
 	pthread_once(&once, on_first);
-	return dir ? publish_in(dir) : publish_somewhere();
+	err = dir ? publish_in(dir) : publish_somewhere();
+	if (!err)
+		page.header->offered = offer;
+	return err;
 }
 
-int weir_stats_publish(const char *dir)
+static int publish_checked(const char *dir, bool offer, const char *call)
 {
 	int err;
 
 	if (dir && (*dir != '/' || strlen(dir) >= PLACE_MAX))
-		return why(-EINVAL, PUBLISH ": '%s' is no absolute path, or too "
-			   "long", dir);
+		return why(-EINVAL, "%s: '%s' is no absolute path, or too long",
+			   call, dir);
 	pthread_mutex_lock(&page.lock);
-	err = publish(dir);
+	err = publish(dir, offer);
 	pthread_mutex_unlock(&page.lock);
 	return err;
+}
+
+int weir_stats_publish(const char *dir)
+{
+	return publish_checked(dir, false, PUBLISH);
+}
+
+int weir_stats_offer(const char *dir)
+{
+	return publish_checked(dir, true, "weir_stats_offer");
 }
 
 /* If the page that the environment asks for cannot be made, the program
  * continues without; weir_stats_publish() would return the reason. */
 bool stats_wanted(void)
 {
-	const char *asked;
+	const char *dir;
+	enum asked asked;
 	bool there;
 
 	pthread_mutex_lock(&page.lock);
-	asked = page.header ? NULL : secure_getenv("WEIR_STATS");
-	if (asked && (*asked == '/' || !strcmp(asked, "1")))
-		publish(NULL);
+	asked = page.header ? ASKED_NOTHING : place_asked(&dir);
+	if (asked != ASKED_NOTHING)
+		publish(NULL, asked == ASKED_OFFER);
 	there = page.header;
 	pthread_mutex_unlock(&page.lock);
 	return there;

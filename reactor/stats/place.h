@@ -22,6 +22,13 @@
 #define PAGE_NAME_MAX 48
 
 /*
+ * What WEIR_STATS says of a page: it is wanted; it is offered.  *@dir is its
+ * directory, or NULL.
+ */
+enum asked { ASKED_NOTHING, ASKED_PAGE, ASKED_OFFER };
+enum asked place_asked(const char **dir);
+
+/*
  * The @i-th directory in which pages of @uid may be, best first.  Returns
  * false if there is no such.
  */

@@ -534,12 +534,36 @@ static void set_next(struct weir_reactor *r, uint64_t now)
 	r->publish_at = r->stats.turns + (turns ? turns : 1);
 }
 
+/* Whether numbers are wanted at all.  What has begun meanwhile was not timed. */
+static bool is_wanted(struct weir_reactor *r, uint64_t now)
+{
+	struct stats_reactor *s = r->page;
+	const struct stats_header *h = page.header;
+
+	if (likely(!h || !__atomic_load_n(&h->offered, __ATOMIC_RELAXED) ||
+		   __atomic_load_n(&h->wanted_ns, __ATOMIC_RELAXED) > now)) {
+		if (unlikely(s->resting)) {
+			s->resting = false;
+			s->every = 1;
+			s->adapted_ns = now;
+			s->adapted_begun = r->n_begun;
+			draw(r);
+		}
+		return true;
+	}
+	s->resting = true;
+	r->time_at = UINT64_MAX;
+	return false;
+}
+
 void stats_in_turn(struct weir_reactor *r)
 {
 	uint64_t now = reactor_now_fresh(r);
 	uint64_t elapsed = now - r->page->last_ns;
 
 	reactor_check_thread(r);
+	if (!is_wanted(r, now))
+		return;
 	set_next(r, now);
 	if (elapsed >= BUSY_NS && elapsed >= r->page->gap_ns)
 		publish(r, now);
@@ -557,7 +581,9 @@ uint64_t stats_before_sleep(struct weir_reactor *r, uint64_t now,
 	uint64_t next = r->page->last_ns + r->page->gap_ns;
 
 	reactor_check_thread(r);
-	if (now >= next) {
+	if (!is_wanted(r, now)) {
+		next = until;
+	} else if (now >= next) {
 		publish(r, now);
 		next = until;
 	}

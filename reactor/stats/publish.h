@@ -12,6 +12,9 @@
  * the copies: a word for each 100 ns, so copying always takes about a hundredth
  * of the time.
  *
+ * A page that is only offered rests: until a reader wants it, nothing is copied
+ * or measured, and only .asleep is kept right.
+ *
  * Latencies are measured from start to callback, for one operation in .every:
  * for all of them if there are fewer than some thousands a second, else for
  * fewer, each of which then counts for as many.  That costs one more comparison
@@ -37,6 +40,7 @@ struct stats_reactor {
 	struct stats_record *mailbox;
 	struct stats_item *items;
 	uint32_t n_counters; /* That are copied. */
+	bool resting;
 	uint64_t gap_ns;		/* The least time between copies. */
 	uint64_t last_ns;		/* When the last copy was made, */
 	uint64_t last_turn;		/* in which turn. */

@@ -490,6 +490,7 @@ static void call_stats_read(struct core *c)
 	if (!o)
 		return;
 	(void)CALL(weir_stats_read, o->h);
+	(void)CALL(weir_stats_want, o->h, rnd(2) ? UINT64_MAX : WEIR_MSEC);
 	MUST(!CALL(weir_stats_info, o->h, &info));
 	(void)CALL(weir_stats_section, o->h, i, &section);
 	(void)CALL(weir_stats_field, o->h, i, j, &field);
@@ -526,7 +527,8 @@ static void call_stats_withdraw(struct core *c)
 {
 	(void)CALL(weir_stats_withdraw);
 	if (c->r)
-		(void)CALL(weir_stats_publish, w.dir);
+		(void)(rnd(2) ? CALL(weir_stats_offer, w.dir) :
+		       CALL(weir_stats_publish, w.dir));
 }
 
 /* What needs nothing. */

@@ -212,19 +212,28 @@ static void child_works(uint32_t backend)
 	}
 }
 
-static pid_t begin_child(void **state)
+static pid_t fork_child(void **state, const char *how)
 {
 	uint32_t backend = backend_of(*state);
-	struct weir_stats *s = NULL;
-	bool there = false;
+	char stats[512];
 	pid_t pid;
 
+	snprintf(stats, sizeof(stats), "%s%s", how, test_dir(state));
 	assert_int_equal(chmod(test_dir(state), 0700), 0);
-	assert_int_equal(setenv("WEIR_STATS", test_dir(state), 1), 0);
+	assert_int_equal(setenv("WEIR_STATS", stats, 1), 0);
 	pid = fork();
 	if (!pid)
 		child_works(backend);
 	assert_true(pid > 0);
+	return pid;
+}
+
+static pid_t begin_child(void **state)
+{
+	pid_t pid = fork_child(state, "");
+	struct weir_stats *s = NULL;
+	bool there = false;
+
 	for (; !there; nap()) {
 		if (weir_stats_open(&s, pid))
 			continue;
@@ -302,6 +311,29 @@ static void text_is_for_people(void **state)
 	assert_non_null(strstr(strstr(text, "REACTOR") + 1, "REACTOR"));
 	assert_int_equal(top(state, ""), 0);
 	assert_non_null(strstr(text, "weir 0."));
+	end_child(pid);
+}
+
+/* The child's page has nothing until then. */
+static void top_has_a_process_measure_that_offers_it(void **state)
+{
+	pid_t pid = fork_child(state, "offer:");
+	struct weir_stats *s = NULL;
+	bool there = false;
+
+	for (; !there; nap()) {
+		if (weir_stats_open(&s, pid))
+			continue;
+		there = find_section(s, "reactor", "") >= 0;
+		assert_int_equal(value_of(s, "reactor", "", "completed"), 0);
+		weir_stats_close(s);
+	}
+	assert_int_equal(top(state, ""), 0);
+	assert_non_null(strstr(text, ", when looked at"));
+	do {
+		assert_int_equal(top_of(state, "--once", pid), 0);
+		assert_string_equal(said, "");
+	} while (!strstr(text, "nop"));
 	end_child(pid);
 }
 
@@ -548,6 +580,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(text_is_for_people),
+		CASE(top_has_a_process_measure_that_offers_it),
 		CASE(numbers_have_the_unit_that_they_are_rounded_to),
 		CASE(prometheus_can_read_the_output_of_top),
 		CASE(no_text_ends_a_scrape),

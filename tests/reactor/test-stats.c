@@ -213,6 +213,100 @@ static void sampled_times_stand_for_all(void **state)
 	publish_no_more(state);
 }
 
+/* This process offers its page in the test's directory. */
+static struct weir_reactor *start_offering(void **state)
+{
+	assert_int_equal(chmod(test_dir(state), 0700), 0);
+	assert_int_equal(setenv("WEIR_STATS", "0", 1), 0);
+	assert_int_equal(weir_stats_offer(test_dir(state)), 0);
+	setenv("WEIR_STATS", test_dir(state), 1);
+	return start_reactor(state);
+}
+
+static uint64_t started(struct weir_stats *s)
+{
+	assert_int_equal(weir_stats_read(s), 0);
+	return value_of(s, "reactor", "", "started");
+}
+
+static void an_offered_page_is_written_while_a_reader_wants_it(void **state)
+{
+	struct weir_stats_info info = { .size = sizeof(info) };
+	struct weir_reactor *r = start_offering(state);
+	struct weir_stats *s;
+	uint64_t before, now;
+
+	do_nops(r, 1000);
+	s = must_open(getpid());
+	assert_int_equal(weir_stats_info(s, &info), 0);
+	assert_int_equal(info.offered, 1);
+	assert_int_equal(started(s), 0);
+	assert_int_equal(weir_stats_want(s, 20 * WEIR_MSEC), 0);
+	/* What was not measured is counted all the same. */
+	while (started(s) < 1000)
+		do_nops(r, 100);
+	while (!value_of(s, "operation", "nop", "timed")) {
+		do_nops(r, 100);
+		started(s);
+	}
+	/* And nothing is written when it is over. */
+	do {
+		before = started(s);
+		do_nops(r, 1000);
+		now = started(s);
+	} while (now != before);
+	weir_stats_close(s);
+	publish_no_more(state);
+}
+
+static void a_longer_wish_of_another_reader_stays(void **state)
+{
+	struct weir_reactor *r = start_offering(state);
+	struct weir_stats *s = must_open(getpid());
+	uint64_t before;
+
+	assert_int_equal(weir_stats_want(s, 600 * WEIR_SEC), 0);
+	assert_int_equal(weir_stats_want(s, 1), 0);
+	while (!started(s))
+		do_nops(r, 100);
+	before = started(s);
+	while (started(s) < before + 1000)
+		do_nops(r, 100);
+	weir_stats_close(s);
+	publish_no_more(state);
+}
+
+static void publishing_makes_an_offered_page_one_that_is_written(void **state)
+{
+	struct weir_reactor *r = start_offering(state);
+	struct weir_stats *s;
+
+	assert_int_equal(weir_stats_publish(NULL), 0);
+	assert_int_equal(weir_stats_offer(NULL), 0);
+	s = must_open(getpid());
+	assert_int_equal(weir_stats_want(s, 0), 0);
+	while (!started(s))
+		do_nops(r, 100);
+	weir_stats_close(s);
+	publish_no_more(state);
+}
+
+static void wishes_are_checked(void **state)
+{
+	struct weir_stats *s;
+
+	start_offering(state);
+	s = must_open(getpid());
+	assert_int_equal(weir_stats_want(s, 3600 * WEIR_SEC), 0);
+	assert_int_equal(weir_stats_want(s, 3600 * WEIR_SEC + 1), -EINVAL);
+	assert_int_equal(weir_stats_offer("here"), -EINVAL);
+	fault_arm(0);
+	assert_int_equal(weir_stats_want(s, 3600 * WEIR_SEC), -EACCES);
+	fault_disarm();
+	weir_stats_close(s);
+	publish_no_more(state);
+}
+
 /* The table of docs/internals/reactor.md. */
 static void publishing_goes_by_its_table(void **state)
 {
@@ -373,6 +467,10 @@ int main(void)
 		CASE(refusals_of_a_ring_are_counted_at_the_ring),
 		CASE(operations_are_told_apart_and_timed),
 		CASE(sampled_times_stand_for_all),
+		CASE(an_offered_page_is_written_while_a_reader_wants_it),
+		CASE(a_longer_wish_of_another_reader_stays),
+		CASE(publishing_makes_an_offered_page_one_that_is_written),
+		CASE(wishes_are_checked),
 		CASE(publishing_goes_by_its_table),
 		CASE(directories_are_checked),
 		CASE(a_limit_of_files_is_no_signal),
