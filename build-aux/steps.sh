@@ -240,7 +240,7 @@ dist_repeats()
 packages()
 {
 	sh "$src/build-aux/packages.sh" "$root"/distcheck/weir-*.tar.xz \
-		"$root/packages"
+		"$root/packages-$1" "$1"
 }
 
 # As a stranger builds it, by the target $1, and only so; and the tarball is the
@@ -409,12 +409,14 @@ fi
 step distcheck distcheck $target distcheck
 
 if [ $long = 1 ]; then
-	if command -v mmdebstrap >/dev/null && command -v lintian >/dev/null &&
-	   command -v dh >/dev/null && [ "$(id -u)" = 0 ] && unshare --mount --pid --fork true; then
-		step packages packages
-	else
-		cannot packages 'it takes root, namespaces, mmdebstrap, lintian, debhelper'
-	fi
+	for release in bookworm trixie; do
+		if command -v mmdebstrap >/dev/null && [ "$(id -u)" = 0 ] &&
+		   unshare --mount --pid --fork true; then
+			step packages-$release packages $release
+		else
+			cannot packages-$release 'it takes root, namespaces, mmdebstrap'
+		fi
+	done
 fi
 
 [ $failures = 0 ] && echo "all is well" || echo "$failures failed"

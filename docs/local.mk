@@ -65,7 +65,7 @@ html-local: $(man3_stamp)
 	AWK='$(AWK)' $(SHELL) $(srcdir)/build-aux/html.sh $(srcdir) %D%/man html
 clean-local: clean-html
 clean-html:
-	-rm -rf html
+	-rm -rf html tests/check-browser.d
 .PHONY: clean-html
 
 EXTRA_DIST += \

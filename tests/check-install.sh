@@ -164,11 +164,12 @@ try 'weir.pc is installed' test -f "$pcdir/weir.pc"
 try 'weir.pc can be moved with its prefix' move_prefix
 libdir=$(pc --variable=libdir)
 
-has_rdma() { test -f "$pcdir/weir-rdma.pc"; }
+has() { test -f "$pcdir/weir-$1.pc"; }
 for h in "$src"/include/weir/*.h "$src"/include/weir/*/*.h; do
 	h=${h#"$src/include"}
 	case $h in
-	/weir/rdma/*) has_rdma || continue ;;
+	/weir/rdma/*) has rdma || continue ;;
+	/weir/fabric/*) has fabric || continue ;;
 	esac
 	try "<${h#/}> is installed" is_there "$h"
 done
@@ -345,7 +346,7 @@ in_packages()
 	cat "$dir/differ"
 	[ ! -s "$dir/differ" ]
 }
-if has_rdma && [ -e "$libdir/libweir.so" ]; then
+if has rdma && [ -e "$libdir/libweir.so" ]; then
 	try 'every installed file is in a package of Debian' in_packages
 else
 	skip 'every installed file is in a package of Debian' \

@@ -96,7 +96,7 @@ rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
 	%D%/reactor/test-uring-entry %D%/reactor/test-uring-facts \
 	%D%/reactor/test-watch
 rdma_helpers =
-test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-docs.sh \
+test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-browser.sh %D%/check-docs.sh \
 	%D%/check-errnos.sh %D%/check-examples.sh %D%/check-guides.sh \
 	%D%/check-headers.sh %D%/check-html.sh %D%/check-install.sh %D%/check-judge.sh \
 	%D%/check-layers.sh %D%/check-models.sh %D%/check-probes.sh \
@@ -168,7 +168,7 @@ EXTRA_DIST += $(test_scripts) \
 	%D%/private.txt \
 	%D%/seeds/chains-full-reactor.seed \
 	%D%/seeds/net-cancel-after-deadline.seed %D%/skips.txt %D%/snippets.awk \
-	%D%/support/check.sh %D%/support/fixture.sh %D%/support/snippets.h \
+	%D%/browser.html %D%/support/check.sh %D%/support/fixture.sh %D%/support/snippets.h \
 	%D%/valgrind.supp %D%/vm/README.md %D%/vm/check.sh %D%/vm/drive.sh \
 	%D%/vm/frame.h %D%/vm/guest.sh %D%/vm/init.c %D%/vm/prepare \
 	%D%/vm/rdma-smoke.sh %D%/vm/relay.c %D%/vm/run %D%/vm/weir-rping.sh \
