@@ -316,8 +316,10 @@ rdma_report()
 {
 	WEIR_VM_CACHE=$root/vm
 	export WEIR_VM_CACHE
-	plain && asan build && cd "$root" &&
-		sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
+	programs='rdma-programs pkglibexec_PROGRAMS='
+	# shellcheck disable=SC2086 # A list.
+	plain && run_make $programs && asan build && run_make $programs &&
+		cd "$root" && sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
 }
 
 # The build with ASan and UBSan, which several steps use.

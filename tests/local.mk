@@ -206,6 +206,7 @@ check-helgrind: $(race_tests)
 if HAVE_VALGRIND_H
 	@failed=0; for t in $(race_tests); do for tool in helgrind drd; do \
 		echo "$$tool $$t"; \
+		$(AM_TESTS_ENVIRONMENT) \
 		WEIR_TEST_BACKEND=ev timeout -k 10 300 $(LIBTOOL) \
 			--mode=execute valgrind -q --tool=$$tool \
 			--fair-sched=yes --error-exitcode=99 --num-callers=24 \
@@ -269,7 +270,9 @@ distcheck-scripts:
 # guest itself is tested before, by check-vm.
 RDMA_RESULTS = check-rdma.d
 
-check-rdma: all $(rdma_tests) $(rdma_helpers)
+rdma-programs: all $(rdma_tests) $(rdma_helpers)
+
+check-rdma: rdma-programs
 	@$(AM_TESTS_ENVIRONMENT) TEST_WRAPPER='$(TEST_WRAPPER)' \
 		$(SHELL) $(srcdir)/%D%/vm/check.sh \
 		$(RDMA_RESULTS) $(rdma_tests)
@@ -305,5 +308,5 @@ check-sim: tools/weir-sim
 	$(SHELL) $(top_srcdir)/build-aux/sim-release.sh tools/weir-sim \
 		$(top_srcdir)
 
-.PHONY: abi analyse check-helgrind check-long coverage mutate one check-rdma check-sim check-threads check-valgrind check-vm \
+.PHONY: abi analyse check-helgrind check-long coverage mutate one check-rdma rdma-programs check-sim check-threads check-valgrind check-vm \
 	distcheck-scripts
