@@ -130,6 +130,11 @@ endif
 %C%_32_ucx_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_CFLAGS)
 %C%_32_ucx_LDADD = libweir.la $(UCX_LIBS)
 
+if HAVE_LIBFABRIC
+noinst_PROGRAMS += %D%/41-fabric
+endif
+%C%_41_fabric_LDADD = $(weir_fabric) libweir.la
+
 # weir in C++.
 if HAVE_CXX
 noinst_PROGRAMS += %D%/29-copy-in-cpp

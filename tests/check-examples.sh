@@ -22,6 +22,7 @@ missing()
 	*cpp*) echo 'there is no C++ compiler' ;;
 	*resolver*) echo 'built without c-ares' ;;
 	*tls-client*) echo 'built without OpenSSL' ;;
+	*fabric*) echo 'built without libfabric' ;;
 	*sd-event*) echo 'built without libsystemd' ;;
 	esac
 }
