@@ -37,6 +37,14 @@ if HAVE_VERBS
 bench_programs += %D%/bench-channel %D%/bench-rdma
 endif
 
+if HAVE_LIBFABRIC
+bench_programs += %D%/bench-fabric
+endif
+%C%_bench_fabric_SOURCES = %D%/bench-fabric.c %D%/bare-fabric.c %D%/bare-fabric.h \
+	$(bench_common)
+%C%_bench_fabric_CFLAGS = $(AM_CFLAGS) $(LIBFABRIC_CFLAGS)
+%C%_bench_fabric_LDADD = $(weir_fabric) $(bench_libs) $(LIBFABRIC_LIBS)
+
 %C%_bench_accel_SOURCES = %D%/bench-accel.c $(bench_common)
 %C%_bench_accel_CFLAGS = $(AM_CFLAGS) $(ISAL_CFLAGS) $(OPENSSL_CFLAGS) \
 	$(ZLIB_CFLAGS) $(ZSTD_CFLAGS)

@@ -246,6 +246,15 @@ const struct program programs[] = {
 		.takes = "depth",
 		.question = "How fast is a TCP proxy?",
 	}, {
+		.name = "fabric",
+		.measures = "jobs over libfabric's tcp, between two processes",
+		.beside = "libfabric",
+		.takes = "",
+		.question = "How fast are copies to another machine without "
+			    "RDMA?",
+		.bare = "libfabric",
+		.cases = "write 1 MiB|read 1 MiB|write 8 B|read 8 B",
+	}, {
 		.name = "channel",
 		.measures = "RDMA completions (an RDMA device)",
 		.beside = "verbs",
