@@ -271,6 +271,9 @@ static int start(void *arg, struct weir_job *job)
 	};
 	queue_push(link, job);
 	link_ready(link);
+	/* The flush of what a callback starts comes after the next poll. */
+	if (!link->in_flight)
+		port_post(link->port);
 	return 0;
 }
 

@@ -98,8 +98,10 @@ struct port {
 	struct slice *slices, *free;
 	uint32_t in_flight;
 	uint32_t connecting;		/* Links, and grants' ends. */
+	uint32_t conns;			/* Of grants. */
 	uint32_t polls;
-	int epfd, wakefd;		/* What the reactor watches; and a part. */
+	int epfd;			/* What the reactor watches: both queues, */
+	int eqfd, wakefd;		/* and this, which other threads write to. */
 	atomic_bool has_ended;		/* The import of a link of it has. */
 	bool has_events;		/* The queue of events may have some. */
 	bool is_broken;			/* A link is, see link_mend(). */

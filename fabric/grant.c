@@ -54,6 +54,7 @@ static void conn_free(struct port *port, struct conn *conn)
 	if (end_close(&conn->end))
 		return;
 	port->connecting -= conn->connecting;
+	port->conns--;
 	grant->conns--;
 	atomic_fetch_sub(&port->card->conns, 1);
 	free(conn);
@@ -76,6 +77,7 @@ static bool accept_conn(struct port *port, struct grant *grant,
 	}
 	conn->connecting = true;
 	port->connecting++;
+	port->conns++;
 	grant->conns++;
 	atomic_fetch_add(&port->card->conns, 1);
 	if (end_enable(port, &conn->end) ||
