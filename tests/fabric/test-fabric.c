@@ -332,14 +332,24 @@ static void bounds_and_rights_are_refused_before_anything_begins(void **state)
 
 /* What a peer refuses. */
 
+/* A descriptor has its CRC at byte 16, and the rights at byte 64: 1 to
+ * read, 2 to write. */
+static void seal(char *bytes, size_t len)
+{
+	uint32_t crc;
+
+	memset(bytes + 16, 0, 4);
+	crc = weir_crc32c(0, bytes, len);
+	memcpy(bytes + 16, &crc, 4);
+}
+
 /* The lease's descriptor, with @n bytes at @at of the provider's field inverted; there is
  * no key that would show it.  The field begins with 1, 0, and the lengths of "tcp" and
- * of an address of IPv4; the descriptor has its CRC at byte 16. */
+ * of an address of IPv4. */
 static size_t changed(const struct both *b, char *bytes, size_t at, size_t n)
 {
 	static const char begin[] = { 1, 0, 3, 16 };
 	struct weir_export_desc desc = { .size = sizeof(desc) };
-	uint32_t crc;
 	char *field;
 
 	assert_int_equal(weir_lease_export(b->lease, &desc), 0);
@@ -349,9 +359,7 @@ static size_t changed(const struct both *b, char *bytes, size_t at, size_t n)
 	assert_non_null(field);
 	for (size_t i = at; i < at + n; i++)
 		field[i] = (char)~field[i];
-	memset(bytes + 16, 0, 4);
-	crc = weir_crc32c(0, bytes, desc.len);
-	memcpy(bytes + 16, &crc, 4);
+	seal(bytes, desc.len);
 	return desc.len;
 }
 
@@ -390,6 +398,68 @@ static void a_wrong_key_ends_its_job_and_others_go_on(void **state)
 	assert_true(stats_of(b.dev).lost >= 2);
 	assert_int_equal(weir_mmap_destroy(bad.import), 0);
 	both_end(&b);
+}
+
+/* The import of a lease for reading, with a descriptor that says that it may write. */
+static void import_to_write(struct both *b, struct both *as)
+{
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	char bytes[BYTES_MAX];
+
+	assert_int_equal(weir_lease_export(b->lease, &desc), 0);
+	memcpy(bytes, desc.bytes, desc.len);
+	assert_int_equal(bytes[64], 1);
+	bytes[64] |= 2;
+	seal(bytes, desc.len);
+	*as = *b;
+	import_bytes(as, bytes, desc.len);
+	jrec_init(&as->j);
+}
+
+static void a_right_that_a_lease_has_not_is_refused_by_the_exporter(void **state)
+{
+	struct both b, bad;
+
+	both_begin(&b, state, RO);
+	import_to_write(&b, &bad);
+	assert_int_equal(put(&bad, 0, 100), -ECONNRESET);
+	for (size_t i = 0; i < LEN; i++)
+		assert_int_equal(b.far[i], 0);
+	assert_int_equal(get(&bad, 0, 100), 100);
+	assert_int_equal(weir_mmap_destroy(bad.import), 0);
+	both_end(&b);
+}
+
+/* The first is refused, and more follow than are in flight together. */
+static void jobs_that_were_not_posted_go_on_over_another_connection(void **state)
+{
+	enum { JOBS = 100, EACH = 1000 };
+	struct jrec *j = calloc(JOBS, sizeof(*j));
+	struct both b, bad;
+
+	both_begin(&b, state, RO);
+	import_to_write(&b, &bad);
+	fill_pattern(b.far, LEN, 0, 7);
+	for (int i = 0; i < JOBS; i++) {
+		jrec_init(&j[i]);
+		if (i)
+			weir_job_copy(&j[i].job,
+				      weir_operand_mem(b.mem + i * EACH, EACH),
+				      there(&bad, 0, EACH));
+		else
+			weir_job_copy(&j[i].job, there(&bad, 0, EACH),
+				      weir_operand_mem(b.mem, EACH));
+		STARTS(weir_job_start(b.dma, &j[i].job));
+	}
+	for (int i = 0; i < JOBS; i++)
+		UNTIL(b.r, j[i].calls);
+	assert_int_equal(j[0].res, -ECONNRESET);
+	assert_int_equal(j[JOBS - 1].res, EACH);
+	assert_true(is_pattern(b.mem + (JOBS - 1) * EACH, EACH, 0, 7));
+	assert_int_equal(stats_of(b.dev).lost, 1);
+	assert_int_equal(weir_mmap_destroy(bad.import), 0);
+	both_end(&b);
+	free(j);
 }
 
 static void a_wrong_token_is_stale(void **state)
@@ -449,6 +519,37 @@ static void an_export_takes_a_dma_context_and_ends_with_it(void **state)
 	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 	assert_int_equal(weir_device_close(dev), 0);
+}
+
+/* Of the exporter "tcp@::1", with a descriptor that says that its address is of IPv4. */
+static void an_address_of_another_length_is_refused(void **state)
+{
+	static const char begin[] = { 1, 0, 3, 28 };
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	const sa_family_t family = AF_INET;
+	struct weir_mmap *m, *import = NULL;
+	struct weir_device *dev;
+	char bytes[BYTES_MAX], *field;
+	struct both b;
+
+	both_begin(&b, state, RW);
+	if (weir_fabric_open(&dev, "::1")) {
+		both_end(&b);
+		skip_because("there is no address ::1 here");
+	}
+	m = start_mmap_on(dev, b.far, LEN, RO | WEIR_MMAP_READ);
+	assert_int_equal(weir_mmap_export_device(m, dev, NULL, &desc), 0);
+	memcpy(bytes, desc.bytes, desc.len);
+	field = memmem(bytes, desc.len, begin, sizeof(begin));
+	assert_non_null(field);
+	memcpy(field + 39, &family, sizeof(family));
+	seal(bytes, desc.len);
+	assert_int_equal(weir_mmap_import_device(&import, b.dev, bytes, desc.len,
+						 NULL), -EOPNOTSUPP);
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(weir_device_close(dev), 0);
+	both_end(&b);
 }
 
 static void hostile_descriptors_are_refused(void **state)
@@ -793,9 +894,12 @@ static const struct harness_case cases[] = {
 	REAL(bufs_of_an_import_and_files_can_be_moved),
 	REAL(bounds_and_rights_are_refused_before_anything_begins),
 	REAL(a_wrong_key_ends_its_job_and_others_go_on),
+	REAL(a_right_that_a_lease_has_not_is_refused_by_the_exporter),
+	REAL(jobs_that_were_not_posted_go_on_over_another_connection),
 	REAL(a_wrong_token_is_stale),
 	REAL(a_lease_that_ends_takes_its_memory_back_and_no_other),
 	REAL(an_export_takes_a_dma_context_and_ends_with_it),
+	REAL(an_address_of_another_length_is_refused),
 	REAL(hostile_descriptors_are_refused),
 	REAL(a_peer_that_is_killed_ends_its_jobs),
 	REAL(a_peer_that_is_stopped_holds_no_job_for_ever),
