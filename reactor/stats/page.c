@@ -229,17 +229,14 @@ static int check_page(int fd, uid_t uid, const char *call)
 	return page_is_stale(fd) ? -ESTALE : 0;
 }
 
-#define PAGE_FLAGS (O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
-
 int page_open(int dir, const char *name, uid_t uid, const char *call)
 {
 	int err, fd = -1;
 
 	errno = EMFILE;
 	if (!fault("stats open"))
-		fd = openat(dir, name, O_RDWR | PAGE_FLAGS);
-	if (fd < 0 && (errno == EACCES || errno == EROFS))
-		fd = openat(dir, name, O_RDONLY | PAGE_FLAGS);
+		fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK |
+			    O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 && errno == ELOOP)
 		return why(-EACCES, "%s: the page is a symbolic link", call);
 	if (fd < 0)
@@ -387,12 +384,27 @@ int weir_stats_read(struct weir_stats *s)
 	return 0;
 }
 
+/* The page was checked when it was opened, to be read. */
+static bool write_wanted(int fd, uint64_t until)
+{
+	char path[40];
+	ssize_t n;
+	int own;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own = fault("stats want") ? -1 : open(path, O_WRONLY | O_CLOEXEC);
+	if (own < 0)
+		return false;
+	n = pwrite(own, &until, sizeof(until), WANTED_AT);
+	close(own);
+	return n == sizeof(until);
+}
+
 int weir_stats_want(struct weir_stats *s, uint64_t ns)
 {
 	static const char call[] = "weir_stats_want";
 	struct timespec now;
 	uint64_t until, was = 0;
-	ssize_t n;
 
 	if (ns > WANTED_MAX)
 		return why(-EINVAL, "%s: more than an hour", call);
@@ -405,8 +417,7 @@ int weir_stats_want(struct weir_stats *s, uint64_t ns)
 	/* Another reader may want it for longer. */
 	if (was > until && was - until <= WANTED_MAX)
 		return 0;
-	n = fault("stats want") ? -1 : pwrite(s->fd, &until, sizeof(until), WANTED_AT);
-	if (n == sizeof(until))
+	if (write_wanted(s->fd, until))
 		return 0;
 	return why(-EACCES, "%s: process %lld measures nothing until it is "
 		   "asked to, and its page cannot be written here", call,
