@@ -102,7 +102,8 @@ struct port {
 	uint32_t polls;
 	int epfd;			/* What the reactor watches: both queues, */
 	int eqfd, wakefd;		/* and this, which other threads write to. */
-	atomic_bool has_ended;		/* The import of a link of it has. */
+	/* The import of a link of it has.  As a bool, gcc reads it with those below. */
+	atomic_int has_ended;
 	bool has_events;		/* The queue of events may have some. */
 	bool is_broken;			/* A link is, see link_mend(). */
 };

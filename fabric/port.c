@@ -143,13 +143,13 @@ static void sweep(struct port *port)
 		return;
 	fabric_lock();
 	eventfd_read(port->wakefd, &n);
-	atomic_store(&port->has_ended, false);
+	atomic_store(&port->has_ended, 0);
 	for (link = port->links; link; link = next) {
 		next = link->next;
 		if (!atomic_load(&link->peer->ended))
 			continue;
 		if (link->in_flight || link->first)
-			atomic_store(&port->has_ended, true);
+			atomic_store(&port->has_ended, 1);
 		else
 			link_free(link);
 	}
@@ -242,7 +242,7 @@ static const struct weir_poll_hook_ops hook_ops = {
 
 void port_wake(struct port *port)
 {
-	atomic_store(&port->has_ended, true);
+	atomic_store(&port->has_ended, 1);
 	eventfd_write(port->wakefd, 1);
 }
 
