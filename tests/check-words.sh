@@ -3,11 +3,13 @@
 # The words that words.txt lists are found nowhere in the repository.
 dir=${srcdir:-.}
 
-# All files of the repository, or of the tarball.
+# All files of the repository, or of the tarball but for those of the autotools.
 files()
 {
 	git ls-files 2>/dev/null || find [a-z]* -type f ! -name '*.log' \
-		! -name '*.trs' -print
+		! -name '*.trs' ! -path 'build/*' ! -path '_build/*' \
+		! -path 'autom4te.cache/*' ! -name '*.in' ! -name '*.m4' \
+		! -name configure ! -name ltmain.sh ! -name 'config.*' -print
 }
 
 # All their lines, and their names, as FILE:LINE:TEXT.
