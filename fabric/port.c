@@ -191,12 +191,14 @@ static bool has_requests(struct port *port)
 static int poll_port(void *arg)
 {
 	struct port *port = arg;
+	struct fid *cq = &port->cq->fid;
 	int found = 0, n, i;
 
 	if (port->conns) {
 		found = has_requests(port);
 		if (!found && !port->has_events && !port->in_flight &&
-		    !port->connecting)
+		    !port->connecting && !port->is_broken && !port->ready &&
+		    !atomic_load(&port->has_ended))
 			return 0;
 	}
 	for (i = 0; i < READS; i++) {
@@ -205,6 +207,9 @@ static int poll_port(void *arg)
 		if (n < COMPLETIONS)
 			break;
 	}
+	/* From 1.18 on its descriptor stays readable after a completion until then. */
+	if (port->conns && (i || n > 0))
+		(void)fi_trywait(port->fid, &cq, 1);
 	found |= read_events(port) > 0;
 	sweep(port);
 	mend_links(port);

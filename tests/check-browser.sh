@@ -29,7 +29,8 @@ shot()
 	shift
 	rm -f "$out/$name.png"
 	browse "$@" --hide-scrollbars --screenshot="$out/$name.png" >/dev/null
-	[ "$(wc -c <"$out/$name.png")" -gt 20000 ] || cat "$out/said"
+	[ "$(wc -c <"$out/$name.png")" -gt 20000 ] ||
+		{ echo 'no picture'; cat "$out/said"; }
 }
 
 browse browser.html --allow-file-access-from-files --dump-dom >"$out/seen"

@@ -392,7 +392,7 @@ static bool write_wanted(int fd, uint64_t until)
 	int own;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	own = fault("stats want") ? -1 : open(path, O_WRONLY | O_CLOEXEC);
+	own = fault("stats want") ? -1 : open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	if (own < 0)
 		return false;
 	n = pwrite(own, &until, sizeof(until), WANTED_AT);
