@@ -154,17 +154,20 @@ static void show_identity(struct line *l, const struct device *d)
 	}
 }
 
-/* Whether nothing but the name tells them apart. */
+/* A card, or memory of its own. */
+static bool is_single(const struct device *d)
+{
+	return *d->pci || *d->iface || d->caps.numa_node >= 0 || d->caps.dm_size;
+}
+
+/* Whether what is shown of them differs in the names alone. */
 static bool are_alike(const struct device *a, const struct device *b)
 {
-	if (!is_usable(a) || !is_usable(b))
-		return !is_usable(a) && !is_usable(b) && !a->caps.jobs &&
-		       !b->caps.jobs && !a->caps.caps && !b->caps.caps;
-	return a->caps.kind == b->caps.kind && a->caps.jobs == b->caps.jobs &&
+	return !is_single(a) && !is_single(b) &&
+	       is_usable(a) == is_usable(b) && a->caps.jobs == b->caps.jobs &&
 	       a->caps.caps == b->caps.caps &&
-	       a->caps.flags == b->caps.flags && !a->caps.dm_size &&
-	       !b->caps.dm_size && a->caps.numa_node == b->caps.numa_node &&
-	       !*a->pci && !*b->pci && !*a->iface && !*b->iface;
+	       (!is_usable(a) || (a->caps.kind == b->caps.kind &&
+				  a->caps.flags == b->caps.flags));
 }
 
 static void show_device(const struct device *d, struct line l)

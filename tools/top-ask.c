@@ -10,28 +10,80 @@
 #include "tool.h"
 #include "top.h"
 
-/* A reactor that is awake sees that it is asked within some turns. */
-static int ask(struct process *p)
+struct weir_stats_info process_info(const struct process *p)
+{
+	struct weir_stats_info info = { .size = sizeof(info) };
+
+	weir_stats_info(p->now, &info);
+	return info;
+}
+
+/* A reactor that is awake notices a request within some turns. */
+static void wait_for_reactors(void)
 {
 	struct timespec ts = { .tv_nsec = 100 * (long)WEIR_MSEC };
-	int err = weir_stats_want(p->now, p->want_ns);
 
-	if (err || !process_info(p).offered)
-		return err;
 	nanosleep(&ts, NULL);
-	return weir_stats_read(p->now);
+}
+
+void processes_want(struct process *all, int n, uint64_t ns)
+{
+	bool offered = false;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		offered |= process_info(&all[i]).offered;
+		if (weir_stats_want(all[i].now, ns))
+			failed("top: %s", weir_why());
+	}
+	if (!offered)
+		return;
+	wait_for_reactors();
+	/* What cannot be read is shown as it was. */
+	for (i = 0; i < n; i++)
+		weir_stats_read(all[i].now);
+}
+
+static int look(struct process *p)
+{
+	struct weir_stats *next = p->spare ? p->spare : p->before;
+	int err = weir_stats_read(next);
+
+	if (err)
+		return err;
+	p->spare = NULL;
+	p->before = p->now;
+	p->now = next;
+	return process_info(p).alive ? 0 : -ESRCH;
+}
+
+/* Of an offered page: two looks at what it measures from now on. */
+static int look_anew(struct process *p)
+{
+	int err = weir_stats_want(p->now, p->want_ns), i;
+
+	for (i = 0; i < 2 && !err; i++) {
+		wait_for_reactors();
+		err = look(p);
+	}
+	return err;
 }
 
 int process_open(struct process *p, int64_t pid, uint64_t want_ns)
 {
-	int status;
+	int err, status;
 
 	memset(p, 0, sizeof(*p));
 	p->want_ns = want_ns;
-	if (!weir_stats_open(&p->now, pid) && !ask(p) &&
-	    !weir_stats_open(&p->spare, pid))
+	err = weir_stats_open(&p->now, pid);
+	if (!err)
+		err = weir_stats_open(&p->spare, pid);
+	if (err)
+		status = failed("top: %s", weir_why());
+	else if (process_info(p).offered && (err = look_anew(p)))
+		status = process_failed(p, err);
+	else
 		return EXIT_OK;
-	status = failed("top: %s", weir_why());
 	process_close(p);
 	return status;
 }
@@ -43,28 +95,25 @@ void process_close(struct process *p)
 	weir_stats_close(p->spare);
 }
 
-struct weir_stats_info process_info(const struct process *p)
+/* What an offered page has is old if the last look is longer ago than was asked for. */
+static bool is_old(const struct process *p)
 {
-	struct weir_stats_info info = { .size = sizeof(info) };
+	struct weir_stats_info info = process_info(p);
+	struct timespec now;
 
-	weir_stats_info(p->now, &info);
-	return info;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return info.offered && (uint64_t)now.tv_sec * WEIR_SEC +
+		(uint64_t)now.tv_nsec - info.read_ns >= p->want_ns;
 }
 
 int process_look(struct process *p)
 {
-	struct weir_stats *next = p->spare ? p->spare : p->before;
+	int err;
 
-	int err = weir_stats_read(next);
-
-	if (!err)
-		err = weir_stats_want(next, p->want_ns);
-	if (err)
-		return err;
-	p->spare = NULL;
-	p->before = p->now;
-	p->now = next;
-	return process_info(p).alive ? 0 : -ESRCH;
+	if (is_old(p))
+		return look_anew(p);
+	err = weir_stats_want(p->now, p->want_ns);
+	return err ? err : look(p);
 }
 
 int process_failed(const struct process *p, int err)

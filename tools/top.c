@@ -191,8 +191,8 @@ static int prometheus_all(void)
 	if (weir_stats_list(list_one, &pids))
 		return failed("top: %s", weir_why());
 	for (i = 0; i < pids.n; i++)
-		if (!weir_stats_open(&all[n].now, pids.pid[i]))
-			weir_stats_want(all[n++].now, SCRAPE_NS);
+		n += !weir_stats_open(&all[n].now, pids.pid[i]);
+	processes_want(all, n, SCRAPE_NS);
 	top_prometheus(all, n);
 	if (pids.left_out)
 		fprintf(stderr, "weir: top: %d processes are left out: those "

@@ -37,6 +37,9 @@ struct section {
 int process_open(struct process *p, int64_t pid, uint64_t want_ns);
 void process_close(struct process *p);
 
+/* Have those of @n open ones measure that offer it, and read their pages again. */
+void processes_want(struct process *all, int n, uint64_t ns);
+
 /* Read the page again: 0, or an errno, which process_failed() reports. */
 int process_look(struct process *p);
 int process_failed(const struct process *p, int err);

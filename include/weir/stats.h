@@ -160,8 +160,8 @@ WEIR_API int weir_stats_withdraw(void);
  * Write the sections of @r to the page now.
  *
  * A reactor writes them before it sleeps, and about once a millisecond while it
- * is busy.  Use this call before a long computation in a callback, or when the
- * program makes no more turns.
+ * is busy.  This call also writes an offered page that no reader wants.  Use it
+ * before a long computation in a callback, or when the program makes no more turns.
  *
  * Returns 0, or
  *   -ENOENT  @r is not on a page
@@ -215,12 +215,13 @@ WEIR_API int weir_stats_read(struct weir_stats *s);
  * Ask a process that offers its page to measure and write for the next @ns, at
  * most an hour.  Repeat the call to go on; a reader that ends leaves nothing on.
  *
- * Counters are complete, from the creation of their objects.  Latencies are of
- * the operations that began meanwhile.
+ * Counters are complete, from the creation of their objects; those of the section
+ * "operation" are of operations that began meanwhile.
  *
  * Returns 0, also if the page is always written, or
  *   -EINVAL  @ns is more than an hour
  *   -EACCES  the page cannot be written to here
+ *   -EMFILE  no descriptor left
  *
  * The owner's thread.  A write to a file in memory.
  */

@@ -14,6 +14,7 @@ struct page {
 	pthread_mutex_t lock;		/* Of all but words. */
 	struct stats_header *header;	/* The file, mapped; NULL: none. */
 	int fd;
+	bool offer;			/* That it is made for. */
 	uint64_t allocated;		/* Bytes that there is capacity for. */
 	uint32_t n_records;		/* In use. */
 	uint32_t last_id;

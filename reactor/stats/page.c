@@ -37,21 +37,22 @@ static bool fits(int n)
 enum asked place_asked(const char **dir)
 {
 	const char *asked = secure_getenv("WEIR_STATS");
-	enum asked what = ASKED_PAGE;
+	bool offer;
 
 	*dir = NULL;
-	if (asked && !strncmp(asked, "offer", 5)) {
-		what = ASKED_OFFER;
-		asked += 5;
-		if (*asked == ':')
-			asked++;
-		else if (!*asked)
-			return what;
-	}
-	if (asked && *asked == '/')
-		*dir = asked;
-	return *dir || (asked && !strcmp(asked, "1") && what == ASKED_PAGE) ?
-	       what : ASKED_NOTHING;
+	if (!asked)
+		return ASKED_NOTHING;
+	if (!strcmp(asked, "1"))
+		return ASKED_PAGE;
+	if (!strcmp(asked, "offer"))
+		return ASKED_OFFER;
+	offer = !strncmp(asked, "offer:", 6);
+	if (offer)
+		asked += 6;
+	if (*asked != '/')
+		return ASKED_NOTHING;
+	*dir = asked;
+	return offer ? ASKED_OFFER : ASKED_PAGE;
 }
 
 bool place_path(char path[PLACE_MAX], unsigned int i, uid_t uid)
@@ -384,20 +385,27 @@ int weir_stats_read(struct weir_stats *s)
 	return 0;
 }
 
-/* The page was checked when it was opened, to be read. */
-static bool write_wanted(int fd, uint64_t until)
+/* The page was checked when it was opened, to be read.  A write beyond the limit would
+ * raise SIGXFSZ. */
+static int write_wanted(int fd, uint64_t until)
 {
+	struct rlimit lim;
 	char path[40];
 	ssize_t n;
-	int own;
+	int own = -1;
 
+	if (!getrlimit(RLIMIT_FSIZE, &lim) &&
+	    lim.rlim_cur < sizeof(struct stats_header))
+		return -EACCES;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	own = fault("stats want") ? -1 : open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	errno = EMFILE;
+	if (!fault("stats want"))
+		own = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	if (own < 0)
-		return false;
+		return errno == EMFILE || errno == ENFILE ? -EMFILE : -EACCES;
 	n = pwrite(own, &until, sizeof(until), WANTED_AT);
 	close(own);
-	return n == sizeof(until);
+	return n == sizeof(until) ? 0 : -EACCES;
 }
 
 int weir_stats_want(struct weir_stats *s, uint64_t ns)
@@ -405,6 +413,7 @@ int weir_stats_want(struct weir_stats *s, uint64_t ns)
 	static const char call[] = "weir_stats_want";
 	struct timespec now;
 	uint64_t until, was = 0;
+	int err;
 
 	if (ns > WANTED_MAX)
 		return why(-EINVAL, "%s: more than an hour", call);
@@ -417,11 +426,12 @@ int weir_stats_want(struct weir_stats *s, uint64_t ns)
 	/* Another reader may want it for longer. */
 	if (was > until && was - until <= WANTED_MAX)
 		return 0;
-	if (write_wanted(s->fd, until))
-		return 0;
-	return why(-EACCES, "%s: process %lld measures nothing until it is "
-		   "asked to, and its page cannot be written here", call,
-		   (long long)s->now.header.pid);
+	err = write_wanted(s->fd, until);
+	if (err)
+		return why(err, "%s: process %lld measures nothing until it is "
+			   "asked to, and its page cannot be written: %s", call,
+			   (long long)s->now.header.pid, strerror(-err));
+	return 0;
 }
 
 void snapshot_info(const struct snapshot *snap, struct weir_stats_info *ret)
@@ -517,6 +527,7 @@ static void fill_header(struct stats_header *h)
 	h->fields_at = FIELDS_AT;
 	h->records_at = RECORDS_AT;
 	h->used = RECORDS_AT;
+	h->offered = page.offer;
 	h->pid = getpid();
 	h->pid_ns = own_pid_ns();
 	h->start_ticks = start_ticks(h->pid);
@@ -642,10 +653,8 @@ static int publish(const char *dir, bool offer)
 	if (err)
 		return err;
 	pthread_once(&once, on_first);
-	err = dir ? publish_in(dir) : publish_somewhere();
-	if (!err)
-		page.header->offered = offer;
-	return err;
+	page.offer = offer;
+	return dir ? publish_in(dir) : publish_somewhere();
 }
 
 static int publish_checked(const char *dir, bool offer, const char *call)

@@ -85,7 +85,7 @@ static void stats_times_adapt(struct weir_reactor *r, uint64_t now)
 	uint64_t elapsed = now - s->adapted_ns;
 
 	/* A shorter time is too short for a rate. */
-	if (elapsed < WEIR_MSEC)
+	if (elapsed < WEIR_MSEC || s->resting)
 		return;
 	s->adapted_ns = now;
 	s->adapted_begun = r->n_begun;
@@ -641,6 +641,7 @@ void stats_begin(struct weir_reactor *r)
 	r->page = s;
 	r->publish_at = 0;
 	r->time_at = 0;
+	is_wanted(r, s->last_ns);
 }
 
 void stats_end(struct weir_reactor *r)

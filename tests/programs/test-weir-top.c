@@ -334,6 +334,8 @@ static void top_has_a_process_measure_that_offers_it(void **state)
 		assert_int_equal(top_of(state, "--once", pid), 0);
 		assert_string_equal(said, "");
 	} while (!strstr(text, "nop"));
+	/* Not since the beginning, of which nothing was measured. */
+	assert_null(strstr(text, "Rates are means since"));
 	end_child(pid);
 }
 

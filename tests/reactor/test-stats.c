@@ -241,11 +241,16 @@ static void an_offered_page_is_written_while_a_reader_wants_it(void **state)
 	assert_int_equal(weir_stats_info(s, &info), 0);
 	assert_int_equal(info.offered, 1);
 	assert_int_equal(started(s), 0);
+	/* An update writes, and does not begin to measure. */
+	assert_int_equal(weir_stats_update(r), 0);
+	do_nops(r, 1000);
+	assert_int_equal(started(s), 1000);
+	assert_int_equal(find_section(s, "operation", "nop"), -1);
 	assert_int_equal(weir_stats_want(s, 20 * WEIR_MSEC), 0);
 	/* What was not measured is counted all the same. */
-	while (started(s) < 1000)
+	while (started(s) < 2000)
 		do_nops(r, 100);
-	while (!value_of(s, "operation", "nop", "timed")) {
+	while (find_section(s, "operation", "nop") < 0) {
 		do_nops(r, 100);
 		started(s);
 	}
@@ -293,6 +298,7 @@ static void publishing_makes_an_offered_page_one_that_is_written(void **state)
 
 static void wishes_are_checked(void **state)
 {
+	struct rlimit lim, small;
 	struct weir_stats *s;
 
 	start_offering(state);
@@ -301,8 +307,14 @@ static void wishes_are_checked(void **state)
 	assert_int_equal(weir_stats_want(s, 3600 * WEIR_SEC + 1), -EINVAL);
 	assert_int_equal(weir_stats_offer("here"), -EINVAL);
 	fault_arm(0);
-	assert_int_equal(weir_stats_want(s, 3600 * WEIR_SEC), -EACCES);
+	assert_int_equal(weir_stats_want(s, 3600 * WEIR_SEC), -EMFILE);
 	fault_disarm();
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &lim), 0);
+	small = lim;
+	small.rlim_cur = 100;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_equal(weir_stats_want(s, 3600 * WEIR_SEC), -EACCES);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &lim), 0);
 	weir_stats_close(s);
 	publish_no_more(state);
 }
