@@ -13,8 +13,10 @@
 
 #include "cuda/driver.h"
 
-#define CUDA_DEVICES_MAX 16
+#define CUDA_DEVICES_MAX 16	/* In this system. */
+#define CUDA_SPACES_MAX 256	/* Open devices and imports. */
 
+struct cuda_import;
 struct engine;
 
 struct cuda_device {
@@ -44,8 +46,26 @@ int cuda_engine_open(void *arg, struct weir_reactor *r, void **engine);
 void cuda_engine_close(void *engine);
 void cuda_engines_free(struct engine *first);
 
-/* The device of this library that has @domain as its own; NULL: none. */
-struct cuda_device *cuda_device_of(const struct weir_domain *domain);
+/* A domain of this library: all of a device, or an import.  It is valid while @domain
+ * is used. */
+struct cuda_space {
+	_Atomic(struct weir_domain *) domain;
+	struct cuda_device *device;	/* NULL: the place is free. */
+	struct cuda_import *import;	/* NULL: all of it. */
+};
+
+/* The space of @domain, or NULL: it is none of this library's.  Any thread, never
+ * blocks. */
+const struct cuda_space *cuda_space_of(const struct weir_domain *domain);
+
+/* Make a domain; @len is 0 for all of @device.  Returns 0, or a negative errno with a
+ * message. */
+int cuda_space_add(struct weir_domain **ret, struct cuda_device *device,
+		   struct cuda_import *import, uint64_t addr, uint64_t len,
+		   bool is_read_only);
+
+/* Destroy it.  -EBUSY: it is in use, and stays. */
+int cuda_space_del(struct weir_domain *domain);
 
 /* An engine may outlive the opening of a device that it has used. */
 void cuda_ref(struct cuda_device *device);

@@ -9,20 +9,19 @@
 
 #include <weir/domain-user.h>
 #include <weir/job.h>
+#include <weir/mmap.h>
 
-#include "cuda/cuda.h"
+#include "cuda/share.h"
 
 _Atomic uint64_t cuda_frees;
 
 static struct weir_provider *provider;
 
-/* The open devices.  A caller of cuda_device_of() uses the domain of its device, which
- * keeps that one open; other devices may be closed meanwhile, so only their place
- * here is read. */
-static struct {
-	_Atomic(struct weir_domain *) domain;
-	struct cuda_device *device;	/* NULL: the place is free. */
-} opened[CUDA_DEVICES_MAX];
+/* A caller of cuda_space_of() uses the domain, which keeps its space; others may go
+ * meanwhile, so only their .domain is read. */
+static struct cuda_space spaces[CUDA_SPACES_MAX];
+static atomic_int n_spaces;	/* Places that were ever used. */
+static pthread_mutex_t spaces_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* All GPUs and this process have one address space. */
 static const char place;
@@ -91,13 +90,78 @@ static int failed(struct cuda_device *device, const char *call,
 			    cuda_error(err));
 }
 
-struct cuda_device *cuda_device_of(const struct weir_domain *domain)
+const struct cuda_space *cuda_space_of(const struct weir_domain *domain)
 {
-	for (int i = 0; domain && i < CUDA_DEVICES_MAX; i++)
-		if (atomic_load_explicit(&opened[i].domain,
+	int n = atomic_load_explicit(&n_spaces, memory_order_acquire);
+
+	for (int i = 0; domain && i < n; i++)
+		if (atomic_load_explicit(&spaces[i].domain,
 					 memory_order_acquire) == domain)
-			return opened[i].device;
+			return &spaces[i];
 	return NULL;
+}
+
+/* A free place, under the lock. */
+static struct cuda_space *free_space(void)
+{
+	int i = 0;
+
+	while (i < CUDA_SPACES_MAX && spaces[i].device)
+		i++;
+	if (i == CUDA_SPACES_MAX)
+		return NULL;
+	if (i == atomic_load(&n_spaces))
+		atomic_store(&n_spaces, i + 1);
+	return &spaces[i];
+}
+
+int cuda_space_add(struct weir_domain **ret, struct cuda_device *device,
+		   struct cuda_import *import, uint64_t addr, uint64_t len,
+		   bool is_read_only)
+{
+	char id[16];
+	struct weir_domain_opts opts = {
+		.size = sizeof(opts), .kind = WEIR_DOMAIN_CUDA, .id = id,
+		.flags = is_read_only ? WEIR_DOMAIN_READ_ONLY : 0,
+		.ctx = device, .addr = addr, .len = len, .place = &place,
+	};
+	struct cuda_space *space;
+	int err;
+
+	snprintf(id, sizeof(id), "cuda%d", device->number);
+	err = weir_domain_create(ret, &opts);
+	if (err)
+		return err;
+	pthread_mutex_lock(&spaces_lock);
+	space = free_space();
+	if (space) {
+		space->device = device;
+		space->import = import;
+		atomic_store(&space->domain, *ret);
+	}
+	pthread_mutex_unlock(&spaces_lock);
+	if (space)
+		return 0;
+	weir_domain_destroy(*ret);
+	return weir_why_set(-ENOSPC, "cuda: %d devices and imports are open, lost "
+			    "ones counted", CUDA_SPACES_MAX);
+}
+
+int cuda_space_del(struct weir_domain *domain)
+{
+	struct cuda_space *space = (struct cuda_space *)cuda_space_of(domain);
+	int err;
+
+	pthread_mutex_lock(&spaces_lock);
+	/* Before its address can be another domain's. */
+	atomic_store(&space->domain, NULL);
+	err = weir_domain_destroy(domain);
+	if (err)
+		atomic_store(&space->domain, domain);
+	else
+		space->device = NULL;
+	pthread_mutex_unlock(&spaces_lock);
+	return err;
 }
 
 struct cuda_range cuda_look_up(const struct cuda_device *device, uint64_t addr)
@@ -132,7 +196,8 @@ static int add_device(const struct cuda_driver *driver,
 {
 	struct weir_device_caps caps = {
 		.size = sizeof(caps), .kind = WEIR_DEVICE_CUDA,
-		.flags = WEIR_DEVICE_USABLE, .caps = WEIR_DEVICE_CAP_MMAP,
+		.flags = WEIR_DEVICE_USABLE, .caps = WEIR_DEVICE_CAP_MMAP |
+						       WEIR_DEVICE_CAP_DOMAIN,
 		.numa_node = -1, .max_segments = WEIR_JOB_PIECES_MAX,
 		.address_bits = 64,
 		.domains = WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) |
@@ -145,6 +210,9 @@ static int add_device(const struct cuda_driver *driver,
 	size_t bytes = 0;
 	int unified = 0;
 
+	if (driver->ipc_get && driver->ipc_open && driver->ipc_close &&
+	    driver->device_uuid)
+		caps.caps |= WEIR_DEVICE_CAP_EXPORT | WEIR_DEVICE_CAP_IMPORT;
 	snprintf(caps.name, sizeof(caps.name), "cuda%d", number);
 	driver->device_memory(&bytes, number);
 	caps.dm_size = bytes;
@@ -182,16 +250,6 @@ static int list_devices(void *arg, struct weir_provider_list *list)
 	return err;
 }
 
-static int make_domain(struct cuda_device *device, const char *name)
-{
-	struct weir_domain_opts opts = {
-		.size = sizeof(opts), .kind = WEIR_DOMAIN_CUDA, .id = name,
-		.ctx = device, .place = &place,
-	};
-
-	return weir_domain_create(&device->domain, &opts);
-}
-
 static int open_device(void *arg, struct weir_device *dev, void **card)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
@@ -219,46 +277,27 @@ static int open_device(void *arg, struct weir_device *dev, void **card)
 				    cuda_is_fatal(res) ? "; the driver may work "
 				    "in another process" : "");
 	}
-	err = make_domain(device, caps.name);
+	err = cuda_space_add(&device->domain, device, NULL, 0, 0, false);
 	if (err) {
 		driver->ctx_release(device->number);
 		free(device);
 		return err;
 	}
 	atomic_init(&device->refs, 1);
-	/* One at a time in the process. */
-	for (int i = 0; i < CUDA_DEVICES_MAX; i++)
-		if (!opened[i].device) {
-			opened[i].device = device;
-			atomic_store(&opened[i].domain, device->domain);
-			*card = device;
-			return 0;
-		}
-	weir_domain_destroy(device->domain);
-	driver->ctx_release(device->number);
-	free(device);
-	return weir_why_set(-ENOSPC, "weir_device_open: %d devices are open, "
-			    "lost ones counted", CUDA_DEVICES_MAX);
+	*card = device;
+	return 0;
 }
 
+/* A domain that is in use is kept, and the device with it, but for what the library
+ * has of it. */
 static void close_device(void *card)
 {
 	struct cuda_device *device = card;
-	int i = 0;
 
-	while (opened[i].device != device)
-		i++;
-	/* Before its address can be another domain's. */
-	atomic_store(&opened[i].domain, NULL);
-	if (!weir_domain_destroy(device->domain)) {
-		opened[i].device = NULL;
+	if (cuda_space_del(device->domain))
+		device->dev = NULL;
+	else
 		cuda_unref(device);
-		return;
-	}
-	/* A domain that is in use is kept, and the device with it, but for what
-	 * the library has of it. */
-	device->dev = NULL;
-	atomic_store(&opened[i].domain, device->domain);
 }
 
 void cuda_ref(struct cuda_device *device)
@@ -275,19 +314,19 @@ void cuda_unref(struct cuda_device *device)
 	free(device);
 }
 
-/* Memory of this process becomes page-locked, and known to all devices. */
-static int lock_pages(void *card, const struct weir_provider_range *range,
-		      struct weir_provider_key *ret)
-{
-	struct cuda_device *device = card;
-	unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE;
-	CUresult err;
+/* Registrations.  What a device knows of an mmap is one of three. */
+struct registration {
+	void *pages;	/* Page-locked; NULL: memory of the GPU. */
+	void *share;	/* Exported; NULL: for this process alone. */
+};
 
-	if (range->kind != WEIR_PROVIDER_RANGE_MEM || !range->addr)
-		return weir_why_set(-EOPNOTSUPP, "weir_mmap_add_device: cuda%d "
-				    "takes memory of this process only",
-				    device->number);
-	err = cuda_enter(device);
+/* Memory of this process becomes page-locked, and known to all devices. */
+static int lock_pages(struct cuda_device *device,
+		      const struct weir_provider_range *range)
+{
+	unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE;
+	CUresult err = cuda_enter(device);
+
 	if (!err) {
 		err = device->driver->host_register(range->addr, range->len,
 						    flags);
@@ -298,32 +337,100 @@ static int lock_pages(void *card, const struct weir_provider_range *range,
 				flags | CU_MEMHOSTREGISTER_READ_ONLY);
 		cuda_leave(device);
 	}
-	if (err)
-		return failed(device, "weir_mmap_keys",
-			      "the pages cannot be locked; see ulimit -l", err);
-	ret->data = range->addr;
-	return 0;
+	return failed(device, "weir_mmap_keys",
+		      "the pages cannot be locked; see ulimit -l", err);
 }
 
-static int unlock_pages(void *card, const struct weir_provider_key *key)
+static int unlock_pages(struct cuda_device *device, void *pages)
 {
-	struct cuda_device *device = card;
 	CUresult err = cuda_enter(device);
 
 	atomic_fetch_add(&cuda_frees, 1);
 	/* What a dead context knew is forgotten. */
 	if (err)
 		return 0;
-	err = device->driver->host_unregister(key->data);
+	err = device->driver->host_unregister(pages);
 	cuda_leave(device);
 	return cuda_is_fatal(err) ? 0 : failed(device, "weir_mmap_stop",
 					       "the pages stay locked", err);
 }
 
+static int register_memory(struct cuda_device *device,
+			   const struct weir_provider_range *range, bool is_export,
+			   struct registration *ret)
+{
+	if (range->kind == WEIR_PROVIDER_RANGE_DOMAIN &&
+	    range->domain == device->domain)
+		return is_export ? cuda_share(device, (uintptr_t)range->addr,
+					      range->len, &ret->share) : 0;
+	if (range->kind != WEIR_PROVIDER_RANGE_MEM || !range->addr || is_export)
+		return weir_why_set(-EOPNOTSUPP, "weir_mmap_keys: cuda%d takes "
+				    "memory of this process, and of its own GPU, "
+				    "and exports the latter", device->number);
+	ret->pages = range->addr;
+	return lock_pages(device, range);
+}
+
+static int mem_register(void *card, const struct weir_provider_range *range,
+			struct weir_provider_key *ret)
+{
+	bool is_export = range->permissions &
+			 (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE);
+	struct registration *r = weir_fault("malloc") ? NULL :
+							calloc(1, sizeof(*r));
+	int err;
+
+	if (!r)
+		return weir_why_set(-ENOMEM, "weir_mmap_keys: no memory");
+	err = register_memory(card, range, is_export, r);
+	if (err)
+		free(r);
+	else
+		ret->data = r;
+	return err;
+}
+
+static int mem_deregister(void *card, const struct weir_provider_key *key)
+{
+	struct registration *r = key->data;
+	int err = 0;
+
+	if (r->pages)
+		err = unlock_pages(card, r->pages);
+	else if (r->share)
+		err = cuda_share_end(r->share);
+	if (!err)
+		free(r);
+	return err;
+}
+
+static int describe(void *card, const struct weir_provider_key *key,
+		    struct weir_provider_desc *desc)
+{
+	const struct registration *r = key->data;
+
+	(void)card;
+	cuda_share_describe(r->share, desc);
+	return 0;
+}
+
+static int import(void *card, const struct weir_provider_desc *desc,
+		  struct weir_provider_import *ret)
+{
+	return cuda_import(card, desc, ret);
+}
+
+static void import_end(void *card, const struct weir_provider_import *import)
+{
+	(void)card;
+	cuda_import_end(import->data);
+}
+
 static const struct weir_provider_ops ops = {
 	.size = sizeof(ops), .name = "cuda", .list = list_devices,
 	.open = open_device, .close = close_device,
-	.mem_register = lock_pages, .mem_deregister = unlock_pages,
+	.mem_register = mem_register, .mem_deregister = mem_deregister,
+	.describe = describe, .import = import, .import_end = import_end,
 	.engine = &cuda_engine_ops, .engine_open = cuda_engine_open,
 	.engine_close = cuda_engine_close,
 };
@@ -365,6 +472,8 @@ struct weir_domain *weir_cuda_domain(const struct weir_device *dev)
 struct allocation {
 	struct allocation *next;
 	uint64_t addr;
+	size_t len;		/* Of pages, */
+	CUmemHandle pages;	/* and the driver's handle; .len is 0 without. */
 };
 
 static struct allocation *allocations;
@@ -404,6 +513,16 @@ static struct allocation *allocation_take(uint64_t addr)
 	return a;
 }
 
+static struct allocation *allocation_new(const char *call)
+{
+	struct allocation *a = weir_fault("malloc") ? NULL :
+						      calloc(1, sizeof(*a));
+
+	if (!a)
+		weir_why_set(-ENOMEM, "%s: no memory", call);
+	return a;
+}
+
 int weir_cuda_alloc(struct weir_device *dev, uint64_t *addr, size_t len)
 {
 	struct cuda_device *device = device_of(dev);
@@ -417,9 +536,9 @@ int weir_cuda_alloc(struct weir_device *dev, uint64_t *addr, size_t len)
 		return weir_why_set(-EINVAL, "weir_cuda_alloc: %s",
 				    addr ? "there is nothing to allocate" :
 					   "addr is NULL");
-	a = weir_fault("malloc") ? NULL : malloc(sizeof(*a));
+	a = allocation_new("weir_cuda_alloc");
 	if (!a)
-		return weir_why_set(-ENOMEM, "weir_cuda_alloc: no memory");
+		return -ENOMEM;
 	err = cuda_enter(device);
 	if (!err) {
 		err = device->driver->mem_alloc(&got, len);
@@ -435,6 +554,163 @@ int weir_cuda_alloc(struct weir_device *dev, uint64_t *addr, size_t len)
 	return 0;
 }
 
+/* Memory in pages of its own: made, given an address, and access. */
+
+#define PAGES "weir_cuda_alloc_pages"
+
+static void drop_pages(const struct cuda_driver *d, CUdeviceptr addr, size_t len,
+		       CUmemHandle pages, bool is_mapped)
+{
+	if (is_mapped)
+		d->unmap(addr, len);
+	if (addr)
+		d->unreserve(addr, len);
+	d->mem_release(pages);
+}
+
+static CUresult make_pages(const struct cuda_driver *d,
+			   const CUmemAllocationProp *prop, size_t granularity,
+			   struct allocation *a, CUdeviceptr *ret)
+{
+	const CUmemAccessDesc access = {
+		prop->location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUdeviceptr at = 0;
+	bool is_mapped;
+	CUresult err;
+
+	err = d->mem_create(&a->pages, a->len, prop, 0);
+	if (err)
+		return err;
+	err = d->reserve(&at, a->len, granularity, 0, 0);
+	if (!err)
+		err = d->map(at, a->len, 0, a->pages, 0);
+	is_mapped = !err;
+	if (!err)
+		err = d->set_access(at, a->len, &access, 1);
+	if (err)
+		drop_pages(d, at, a->len, a->pages, is_mapped);
+	*ret = at;
+	return err;
+}
+
+static int load_opts(struct weir_cuda_alloc_opts *opts,
+		     const struct weir_cuda_alloc_opts *user)
+{
+	size_t size = user ? user->size : sizeof(*opts), known = sizeof(*opts);
+
+	*opts = (struct weir_cuda_alloc_opts){ .size = sizeof(*opts) };
+	if (size < sizeof(opts->size))
+		return weir_why_set(-EINVAL, PAGES ": .size is not set");
+	for (size_t i = known; i < size; i++)
+		if (((const char *)user)[i])
+			return weir_why_set(-E2BIG, PAGES ": fields of a later "
+					    "version are set");
+	if (user)
+		memcpy(opts, user, size < known ? size : known);
+	if (opts->flags & ~WEIR_CUDA_ALLOC_RDMA || opts->reserved)
+		return weir_why_set(-EINVAL, PAGES ": unknown flags");
+	return 0;
+}
+
+/* Why there is no such memory, or 0. */
+static int check_pages(struct cuda_device *device,
+		       const struct weir_cuda_alloc_opts *opts, size_t len,
+		       size_t least, size_t *granularity)
+{
+	int rdma = 0;
+
+	if (opts->granularity)
+		*granularity = opts->granularity;
+	if (*granularity & (*granularity - 1) || *granularity < least || !len ||
+	    len % *granularity)
+		return weir_why_set(-EINVAL, PAGES ": %zu bytes are not whole pages "
+				    "of %zu, of which this device has powers of two "
+				    "from %zu on", len, *granularity, least);
+	device->driver->device_attribute(
+		&rdma, CU_DEVICE_ATTRIBUTE_RDMA_WITH_VMM_SUPPORTED,
+		device->number);
+	return opts->flags & WEIR_CUDA_ALLOC_RDMA && !rdma ?
+		       weir_why_set(-EOPNOTSUPP, PAGES ": the device has no such "
+				    "memory for RDMA") : 0;
+}
+
+static int alloc_pages(struct cuda_device *device, uint64_t *addr, size_t len,
+		       const struct weir_cuda_alloc_opts *opts)
+{
+	const struct cuda_driver *d = device->driver;
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, device->number },
+		.flags.rdma = opts->flags & WEIR_CUDA_ALLOC_RDMA ? 1 : 0,
+	};
+	size_t least = 0, granularity = 0;
+	struct allocation *a;
+	CUdeviceptr got = 0;
+	CUresult res;
+	int err;
+
+	res = d->granularity(&least, &prop, 0);
+	if (!res)
+		res = d->granularity(&granularity, &prop,
+				     CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+	if (res)
+		return failed(device, PAGES, "no granularity", res);
+	err = check_pages(device, opts, len, least, &granularity);
+	if (err)
+		return err;
+	a = allocation_new(PAGES);
+	if (!a)
+		return -ENOMEM;
+	a->len = len;
+	res = make_pages(d, &prop, granularity, a, &got);
+	if (res) {
+		free(a);
+		return failed(device, PAGES, "no memory of the GPU", res);
+	}
+	allocation_add(a, got);
+	*addr = got;
+	return 0;
+}
+
+int weir_cuda_alloc_pages(struct weir_device *dev, uint64_t *addr, size_t len,
+			  const struct weir_cuda_alloc_opts *user)
+{
+	struct cuda_device *device = device_of(dev);
+	struct weir_cuda_alloc_opts opts;
+	CUresult res;
+	int err;
+
+	if (!device)
+		return not_ours(PAGES);
+	if (!addr)
+		return weir_why_set(-EINVAL, PAGES ": addr is NULL");
+	err = load_opts(&opts, user);
+	if (err)
+		return err;
+	if (!device->driver->granularity || !device->driver->set_access)
+		return weir_why_set(-EOPNOTSUPP, PAGES ": the driver is older than "
+				    "CUDA 10.2");
+	res = cuda_enter(device);
+	if (res)
+		return failed(device, PAGES, "", res);
+	err = alloc_pages(device, addr, len, &opts);
+	cuda_leave(device);
+	return err;
+}
+
+static CUresult give_back(const struct cuda_driver *d, const struct allocation *a)
+{
+	CUresult err;
+
+	if (!a->len)
+		return d->mem_free(a->addr);
+	err = d->unmap(a->addr, a->len);
+	if (!err)
+		err = d->unreserve(a->addr, a->len);
+	return err ? err : d->mem_release(a->pages);
+}
+
 int weir_cuda_free(struct weir_device *dev, uint64_t addr)
 {
 	struct cuda_device *device = device_of(dev);
@@ -445,16 +721,19 @@ int weir_cuda_free(struct weir_device *dev, uint64_t addr)
 		return not_ours("weir_cuda_free");
 	if (!addr)
 		return 0;
+	if (cuda_is_shared(addr))
+		return weir_why_set(-EBUSY, "weir_cuda_free: the memory is exported; "
+				    "stop its mmap first");
 	a = allocation_take(addr);
 	if (!a)
 		return weir_why_set(-EINVAL, "weir_cuda_free: the address is not "
 				    "one of weir_cuda_alloc()");
-	free(a);
 	err = cuda_enter(device);
 	if (!err) {
-		err = device->driver->mem_free(addr);
+		err = give_back(device->driver, a);
 		cuda_leave(device);
 	}
+	free(a);
 	return failed(device, "weir_cuda_free", "the GPU's memory", err);
 }
 

@@ -21,6 +21,37 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef void (*CUhostFn)(void *arg);
 
+typedef struct {
+	char bytes[64];
+} CUipcMemHandle;
+
+#define CUDA_UUID 16	/* Bytes of one. */
+
+typedef unsigned long long CUmemHandle;	/* CUmemGenericAllocationHandle */
+
+typedef struct {
+	int type;	/* CU_MEM_LOCATION_TYPE_DEVICE */
+	int id;
+} CUmemLocation;
+
+typedef struct {
+	int type;	/* CU_MEM_ALLOCATION_TYPE_PINNED */
+	int handle_types;
+	CUmemLocation location;
+	void *meta;
+	struct {
+		unsigned char compression;
+		unsigned char rdma;
+		unsigned short usage;
+		unsigned char reserved[4];
+	} flags;
+} CUmemAllocationProp;
+
+typedef struct {
+	CUmemLocation location;
+	int flags;
+} CUmemAccessDesc;
+
 /* CUresult */
 #define CUDA_SUCCESS 0
 #define CUDA_ERROR_INVALID_VALUE 1
@@ -40,6 +71,7 @@ typedef void (*CUhostFn)(void *arg);
 
 /* CUdevice_attribute */
 #define CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING 41
+#define CU_DEVICE_ATTRIBUTE_RDMA_WITH_VMM_SUPPORTED 110
 #define CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED 124
 
 /* CUpointer_attribute, and the values of the second */
@@ -57,6 +89,11 @@ typedef void (*CUhostFn)(void *arg);
 #define CU_MEMHOSTREGISTER_PORTABLE 1
 #define CU_MEMHOSTREGISTER_READ_ONLY 8
 #define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
+#define CU_IPC_MEM_LAZY_ENABLE_PEER 1
+#define CU_MEM_LOCATION_TYPE_DEVICE 1
+#define CU_MEM_ALLOCATION_TYPE_PINNED 1
+#define CU_MEM_ALLOC_GRANULARITY_RECOMMENDED 1
+#define CU_MEM_ACCESS_FLAGS_PROT_READWRITE 3
 
 /* X(name here, symbol of the library, parameters) */
 #define CUDA_FUNCTIONS(X) \
@@ -106,8 +143,38 @@ typedef void (*CUhostFn)(void *arg);
 	X(host_func, cuLaunchHostFunc, /* 10.0 */ \
 	  (CUstream stream, CUhostFn fn, void *arg))
 
-/* Those that a driver may lack. */
+/* Those that a driver may lack, for other processes, */
+#define CUDA_SHARING(X) \
+	X(device_uuid, cuDeviceGetUuid, (char *uuid, CUdevice dev)) /* 9.2 */ \
+	X(ipc_get, cuIpcGetMemHandle, \
+	  (CUipcMemHandle *handle, CUdeviceptr addr)) \
+	X(ipc_open, cuIpcOpenMemHandle_v2, /* 11.0 */ \
+	  (CUdeviceptr *addr, CUipcMemHandle handle, unsigned int flags)) \
+	X(ipc_close, cuIpcCloseMemHandle, (CUdeviceptr addr))
+
+/* for memory in pages, */
+#define CUDA_PAGES(X) \
+	X(granularity, cuMemGetAllocationGranularity, /* 10.2, as those below */ \
+	  (size_t *ret, const CUmemAllocationProp *prop, int which)) \
+	X(mem_create, cuMemCreate, \
+	  (CUmemHandle *handle, size_t len, const CUmemAllocationProp *prop, \
+	   unsigned long long flags)) \
+	X(mem_release, cuMemRelease, (CUmemHandle handle)) \
+	X(reserve, cuMemAddressReserve, \
+	  (CUdeviceptr *addr, size_t len, size_t align, CUdeviceptr at, \
+	   unsigned long long flags)) \
+	X(unreserve, cuMemAddressFree, (CUdeviceptr addr, size_t len)) \
+	X(map, cuMemMap, \
+	  (CUdeviceptr addr, size_t len, size_t off, CUmemHandle handle, \
+	   unsigned long long flags)) \
+	X(unmap, cuMemUnmap, (CUdeviceptr addr, size_t len)) \
+	X(set_access, cuMemSetAccess, \
+	  (CUdeviceptr addr, size_t len, const CUmemAccessDesc *desc, size_t n))
+
+/* and else. */
 #define CUDA_OPTIONAL(X) \
+	CUDA_SHARING(X) \
+	CUDA_PAGES(X) \
 	X(range_handle, cuMemGetHandleForAddressRange, /* 11.7 */ \
 	  (void *handle, CUdeviceptr addr, size_t len, int type, \
 	   unsigned long long flags))

@@ -21,13 +21,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <weir/buf.h>
 #include <weir/domain-user.h>
 #include <weir/job.h>
 #include <weir/poll-hook.h>
 #include <weir/reactor.h>
 #include <weir/timer.h>
 
-#include "cuda/cuda.h"
+#include "cuda/share.h"
 
 #define SLICE_MAX ((uint64_t)8 << 20)
 #define IN_FLIGHT_MAX ((uint64_t)32 << 20)	/* Bytes of a stream. */
@@ -57,6 +58,7 @@ struct cuda_job {
 	int32_t res;			/* 0: nothing has ended it early. */
 	int32_t code;			/* The driver's. */
 	bool staged;			/* Memory that is not page-locked. */
+	bool imported;			/* A side is another process's. */
 };
 
 _Static_assert(sizeof(struct cuda_job) <= WEIR_JOB_AREA, "it fits");
@@ -134,10 +136,72 @@ static void queue_del(struct stream *s, struct cuda_job *p)
 	p->pprev = NULL;
 }
 
+/* Imports, of which a job has at most two. */
+
+static struct cuda_import *import_of(const struct weir_job *job, int side)
+{
+	const struct weir_domain *d = weir_job_domain(job, side);
+	const struct cuda_space *space = d ? cuda_space_of(d) : NULL;
+
+	return space ? space->import : NULL;
+}
+
+static void leave_imports(const struct weir_job *job)
+{
+	struct cuda_import *src = import_of(job, WEIR_JOB_SRC);
+	struct cuda_import *dst = import_of(job, WEIR_JOB_DST);
+
+	if (src)
+		cuda_import_leave(src);
+	if (dst)
+		cuda_import_leave(dst);
+}
+
+static void tell_revoked(const struct weir_operand *o)
+{
+	if (o->buf)
+		weir_provider_revoked(weir_buf_mmap(o->buf));
+}
+
+static int refuse_stale(struct weir_job *job, const struct cuda_import *src,
+			const struct cuda_import *dst)
+{
+	if (src && cuda_import_is_stale(src))
+		tell_revoked(&job->src);
+	if (dst && cuda_import_is_stale(dst))
+		tell_revoked(&job->dst);
+	return weir_why_set(-ESTALE, "weir_job_start: the exporter has taken the "
+			    "memory back");
+}
+
+/* Counts @job, until leave_imports(). */
+static int enter_imports(struct weir_job *job, struct cuda_import *src,
+			 struct cuda_import *dst)
+{
+	if (src && cuda_import_enter(src))
+		return refuse_stale(job, src, dst);
+	if (!dst || !cuda_import_enter(dst))
+		return 0;
+	if (src)
+		cuda_import_leave(src);
+	return refuse_stale(job, src, dst);
+}
+
+static bool imports_are_stale(const struct weir_job *job)
+{
+	const struct cuda_import *src = import_of(job, WEIR_JOB_SRC);
+	const struct cuda_import *dst = import_of(job, WEIR_JOB_DST);
+
+	return (src && cuda_import_is_stale(src)) ||
+	       (dst && cuda_import_is_stale(dst));
+}
+
 static void end(struct weir_job *job, struct cuda_job *p)
 {
 	if (p->pprev)
 		queue_del(p->stream, p);
+	if (p->imported)
+		leave_imports(job);
 	weir_job_end(job, p->done, p->res, p->code);
 }
 
@@ -275,19 +339,26 @@ static bool has_capacity(const struct stream *s, const struct cuda_job *p)
 			       s->gpu->touched < TOUCH_MAX));
 }
 
-/* What the driver refuses ends the job, when its other slices have ended. */
-static void refused(struct stream *s, struct weir_job *job, struct slice *slice,
-		    CUresult err)
+/* No more of @job: it ends when its other slices have. */
+static void break_off(struct stream *s, struct weir_job *job, int32_t res,
+		      CUresult code)
 {
 	struct cuda_job *p = part_of(job);
 
-	if (slice->slot)
-		s->gpu->slots[s->gpu->n_slots++] = slice->slot;
-	p->res = err == CUDA_ERROR_INVALID_VALUE ? -EFAULT : cuda_errno(err);
-	p->code = err;
+	p->res = res;
+	p->code = code;
 	queue_del(s, p);
 	if (!p->in_flight)
 		end(job, p);
+}
+
+static void refused(struct stream *s, struct weir_job *job, struct slice *slice,
+		    CUresult err)
+{
+	if (slice->slot)
+		s->gpu->slots[s->gpu->n_slots++] = slice->slot;
+	break_off(s, job, err == CUDA_ERROR_INVALID_VALUE ? -EFAULT :
+							   cuda_errno(err), err);
 }
 
 /* Ends the batch of the slices that were posted last; without its event they would
@@ -317,6 +388,10 @@ static CUresult post(struct stream *s)
 	struct cuda_job *p;
 
 	while (!err && (job = s->first) && has_capacity(s, p = part_of(job))) {
+		if (p->imported && imports_are_stale(job)) {
+			break_off(s, job, -ESTALE, 0);
+			continue;
+		}
 		slice = &s->slices[s->posted % SLICES];
 		err = post_slice(s, job, slice);
 		if (cuda_is_fatal(err))
@@ -724,16 +799,24 @@ static bool is_staged(struct gpu *gpu, const struct weir_job *job, int side)
 	return !side_is_known(gpu, job, side, true);
 }
 
+/* An import's domain has its bounds; of a device only the driver knows what is there. */
+static bool is_there(struct gpu *gpu, const struct weir_job *job, int side,
+		     const struct cuda_space *space)
+{
+	return !space || space->import || side_is_known(gpu, job, side, false);
+}
+
 static int check(struct gpu *gpu, struct weir_job *job,
-		 const struct cuda_device *src, const struct cuda_device *dst)
+		 const struct cuda_space *src, const struct cuda_space *dst)
 {
 	struct cuda_job *p = part_of(job);
 
-	if ((src && !side_is_known(gpu, job, WEIR_JOB_SRC, false)) ||
-	    (dst && !side_is_known(gpu, job, WEIR_JOB_DST, false)))
+	if (!is_there(gpu, job, WEIR_JOB_SRC, src) ||
+	    !is_there(gpu, job, WEIR_JOB_DST, dst))
 		return weir_why_set(-ERANGE, "weir_job_start: an address is not in "
 				    "one allocation of the memory of a GPU");
 	*p = (struct cuda_job){ .stream = &gpu->streams[WITHIN] };
+	p->imported = (src && src->import) || (dst && dst->import);
 	if (job->kind == WEIR_JOB_FILL || (src && dst))
 		return 0;
 	p->stream = &gpu->streams[dst ? TO_GPU : FROM_GPU];
@@ -750,8 +833,8 @@ static bool is_memory(const struct weir_domain *d)
 
 static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
-	bool src = q->src && cuda_device_of(q->src);
-	bool dst = q->dst && cuda_device_of(q->dst);
+	bool src = q->src && cuda_space_of(q->src);
+	bool dst = q->dst && cuda_space_of(q->dst);
 
 	(void)arg;
 	*why = "only copies and fills of memory of a GPU";
@@ -771,21 +854,25 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 static int start(void *arg, struct weir_job *job)
 {
 	struct weir_domain *d = weir_job_domain(job, WEIR_JOB_SRC);
-	struct cuda_device *src = d ? cuda_device_of(d) : NULL;
-	struct cuda_device *dst, *device;
+	const struct cuda_space *src = d ? cuda_space_of(d) : NULL;
+	const struct cuda_space *dst;
+	struct cuda_device *device;
 	struct gpu *gpu = NULL;
 	int err;
 
-	dst = cuda_device_of(weir_job_domain(job, WEIR_JOB_DST));
-	device = dst ? dst : src;
-	if (!device)
+	dst = cuda_space_of(weir_job_domain(job, WEIR_JOB_DST));
+	if (!src && !dst)
 		return -EXDEV;
+	device = dst ? dst->device : src->device;
 	err = atomic_load_explicit(&device->lost, memory_order_relaxed);
 	if (err)
 		return refuse(device, err);
 	err = gpu_of(&gpu, arg, device);
 	if (!err)
 		err = check(gpu, job, src, dst);
+	if (!err && part_of(job)->imported)
+		err = enter_imports(job, src ? src->import : NULL,
+				    dst ? dst->import : NULL);
 	if (!err)
 		queue_push(part_of(job)->stream, job);
 	return err;

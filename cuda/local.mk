@@ -6,7 +6,9 @@ libweir_cuda_la_SOURCES = \
 	%D%/device.c \
 	%D%/driver.c \
 	%D%/driver.h \
-	%D%/engine.c
+	%D%/engine.c \
+	%D%/share.c \
+	%D%/share.h
 libweir_cuda_la_LIBADD = libweir.la -ldl
 libweir_cuda_la_LDFLAGS = $(lib_ldflags) \
 	-Wl,--version-script=$(srcdir)/weir-cuda.map
@@ -14,7 +16,8 @@ EXTRA_libweir_cuda_la_DEPENDENCIES = weir-cuda.map
 EXTRA_DIST += %D%/README.md build-aux/gpu-bundle.sh
 
 # The tests and the benchmark for a machine with a GPU: docs/cuda.md.
-gpu_programs = tests/cuda/test-cuda tests/cuda/test-cuda-rules bench/bench-cuda
+gpu_programs = tests/cuda/test-cuda tests/cuda/test-cuda-rules \
+	tests/cuda/test-cuda-share bench/bench-cuda
 gpu-bundle: $(gpu_programs)
 	$(SHELL) $(srcdir)/build-aux/gpu-bundle.sh $(gpu_programs)
 CLEANFILES += gpu-bundle.tar.gz

@@ -319,11 +319,13 @@ static bool pieces_overlap(const struct operand_part *a,
 	return false;
 }
 
-/* Addresses that are offsets in an mmap mean nothing in another. */
+/* Addresses that are offsets in an mmap mean nothing in another; those of a domain
+ * of a user's are its own. */
 static bool other_mmaps(const struct operand_part *a,
 			const struct operand_part *b)
 {
-	return !domain_is_memory(a->info->domain) && a->operand->buf &&
+	return !domain_is_memory(a->info->domain) &&
+	       !domain_is_user(a->info->domain) && a->operand->buf &&
 	       b->operand->buf &&
 	       a->operand->buf->use->mmap != b->operand->buf->use->mmap;
 }

@@ -21,8 +21,9 @@
 
 #define REGISTER "weir_provider_register"
 
-#define CAPS_ALL (WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF | \
-		  WEIR_DEVICE_CAP_EXPORT | WEIR_DEVICE_CAP_IMPORT)
+#define CAPS_ALL (WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF |   \
+		  WEIR_DEVICE_CAP_DOMAIN | WEIR_DEVICE_CAP_EXPORT | \
+		  WEIR_DEVICE_CAP_IMPORT)
 
 _Static_assert(WEIR_PROVIDER_DESC_MAX == DEVICE_DESC_MAX &&
 	       WEIR_PROVIDER_NAME_MAX == DEVICE_OWNER_MAX, "what the core has");
@@ -104,16 +105,20 @@ static void close_device(struct weir_device *dev)
 static int register_mem(struct weir_device *dev,
 			const struct device_range *range, struct device_mr *ret)
 {
-	bool dmabuf = range->kind == DEVICE_RANGE_DMABUF;
+	static const uint32_t kinds[] = {
+		[DEVICE_RANGE_MEM] = WEIR_PROVIDER_RANGE_MEM,
+		[DEVICE_RANGE_DMABUF] = WEIR_PROVIDER_RANGE_DMABUF,
+		[DEVICE_RANGE_DOMAIN] = WEIR_PROVIDER_RANGE_DOMAIN,
+	};
 	const struct weir_provider_range own = {
 		.size = sizeof(own),
-		.kind = dmabuf ? WEIR_PROVIDER_RANGE_DMABUF :
-				 WEIR_PROVIDER_RANGE_MEM,
+		.kind = kinds[range->kind],
 		.permissions = range->permissions,
 		.addr = range->addr,
 		.len = range->len,
-		.off = dmabuf ? range->off : 0,
+		.off = range->kind == DEVICE_RANGE_DMABUF ? range->off : 0,
 		.fd = range->fd,
+		.domain = range->domain,
 	};
 	struct weir_provider_key key = { NULL, 0, 0 };
 	unsigned int since = why_begin();

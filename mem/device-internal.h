@@ -44,17 +44,18 @@ struct weir_device {
 
 /* The memory that mr_register() registers. */
 enum device_range_kind { DEVICE_RANGE_MEM, DEVICE_RANGE_DMABUF,
-			 DEVICE_RANGE_DM };
+			 DEVICE_RANGE_DM, DEVICE_RANGE_DOMAIN };
 
 struct device_range {
 	enum device_range_kind kind;
 	uint32_t permissions;	/* WEIR_MMAP_ */
 	bool windows;		/* May be bound to it.  MEM */
-	void *addr;		/* MEM */
+	void *addr;		/* MEM, DOMAIN */
 	size_t len;
 	int fd;			/* DMABUF */
 	uint64_t off;		/* DMABUF, DM */
 	struct weir_dm *dm;	/* DM */
+	struct weir_domain *domain; /* DOMAIN */
 };
 
 /* The result of the registration. */

@@ -48,6 +48,7 @@ enum mmap_range {
 	MMAP_ALLOC,	/* Pages of our own; .fd >= 0: of a memfd. */
 	MMAP_DMABUF,	/* .fd is a dma-buf. */
 	MMAP_DM,	/* A part of .dm; addresses are offsets in the range. */
+	MMAP_DOMAIN,	/* A part of .domain, a user's, by its addresses. */
 	MMAP_IMPORT,	/* Another process's. */
 };
 

@@ -28,6 +28,9 @@ static struct device_range range_of(const struct weir_mmap *mmap)
 		range.kind = DEVICE_RANGE_DM;
 		range.dm = mmap->dm;
 		range.off = mmap->dm_off;
+	} else if (mmap->range == MMAP_DOMAIN) {
+		range.kind = DEVICE_RANGE_DOMAIN;
+		range.domain = mmap->domain;
 	} else if (mmap->range == MMAP_DMABUF) {
 		range.kind = DEVICE_RANGE_DMABUF;
 		range.fd = mmap->fd;

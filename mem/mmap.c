@@ -228,6 +228,28 @@ int weir_mmap_set_dm(struct weir_mmap *mmap, struct weir_dm *dm, uint64_t off,
 	return 0;
 }
 
+int weir_mmap_set_domain(struct weir_mmap *mmap, struct weir_domain *domain,
+			 uint64_t addr, size_t len)
+{
+	int err = mmap_refuse_range(mmap, "weir_mmap_set_domain", 0, len);
+
+	if (err)
+		return err;
+	if (!domain || !domain_is_user(domain))
+		return why(-EINVAL, "weir_mmap_set_domain: %s is no domain of "
+			   "weir_domain_create()", domain ? domain->id : "NULL");
+	if (addr > INT64_MAX || !domain_has(domain, addr, len))
+		return why(-ERANGE, "weir_mmap_set_domain: domain %s has not "
+			   "all of the %zu bytes at %#llx", domain->id, len,
+			   (unsigned long long)addr);
+	mmap_set_domain(mmap, domain);
+	mmap->addr = (char *)(uintptr_t)addr;
+	mmap->len = len;
+	mmap->range = MMAP_DOMAIN;
+	mmap->has_range = true;
+	return 0;
+}
+
 /* The devices of an mmap. mmap-keys.c has their keys. */
 
 #define MAX_DEFAULT 16u
@@ -270,9 +292,16 @@ int weir_mmap_set_max_devices(struct weir_mmap *mmap, uint32_t n)
 static int mmap_refuse_device(const struct weir_mmap *mmap,
 		       const struct weir_device *device, const char *call)
 {
-	uint32_t cap = mmap->range == MMAP_DMABUF ? WEIR_DEVICE_CAP_DMABUF :
-						    WEIR_DEVICE_CAP_MMAP;
+	uint32_t cap = WEIR_DEVICE_CAP_MMAP;
+	const char *what = "memory of this process";
 
+	if (mmap->range == MMAP_DMABUF) {
+		cap = WEIR_DEVICE_CAP_DMABUF;
+		what = "dma-bufs";
+	} else if (mmap->range == MMAP_DOMAIN) {
+		cap = WEIR_DEVICE_CAP_DOMAIN;
+		what = "memory of a domain of a user's";
+	}
 	if (mmap->range == MMAP_DM) {
 		if (mmap->dm->device == device)
 			return 0;
@@ -283,12 +312,11 @@ static int mmap_refuse_device(const struct weir_mmap *mmap,
 	if (!mmap->has_range)
 		cap = device->info.caps.caps &
 		      (WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF |
-		       WEIR_DEVICE_CAP_DM);
+		       WEIR_DEVICE_CAP_DM | WEIR_DEVICE_CAP_DOMAIN);
 	if (cap && device_can(device, cap))
 		return 0;
 	return why(-EOPNOTSUPP, "%s: device %s does not serve %s", call,
-		   device_name(device), mmap->range == MMAP_DMABUF ?
-		   "dma-bufs" : "memory of this process");
+		   device_name(device), what);
 }
 
 int weir_mmap_add_device(struct weir_mmap *mmap, struct weir_device *device)

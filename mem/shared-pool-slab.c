@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/why.h"
+#include "mem/domain-internal.h"
 #include "mem/pages.h"
 #include "mem/segment/internal.h"
 #include "mem/shared-pool-internal.h"
@@ -161,7 +162,8 @@ static struct slab_range *range_of(const struct shared_pool_slab *slab,
 		range->first += mmap->dm_off;
 		range->last += mmap->dm_off;
 	} else if (!mmap->cpu) {
-		range->space = mmap;
+		range->space = domain_is_user(mmap->domain) ?
+				       (const void *)mmap->domain : mmap;
 	}
 	return range;
 }

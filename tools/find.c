@@ -61,6 +61,7 @@ const struct bit_name cap_names[] = {
 	{ WEIR_DEVICE_CAP_ATOMIC, "atomic" },
 	{ WEIR_DEVICE_CAP_ATOMIC_ALL, "atomic-all" },
 	{ WEIR_DEVICE_CAP_SRQ, "srq" },
+	{ WEIR_DEVICE_CAP_DOMAIN, "domain" },
 };
 const size_t n_cap_names = N_OF(cap_names);
 

@@ -70,6 +70,9 @@ struct weir_devinfo;
 #define WEIR_DEVICE_CAP_ATOMIC 1024u
 #define WEIR_DEVICE_CAP_ATOMIC_ALL 2048u
 
+/* weir_mmap_add_device(), for memory of the provider's own domains. */
+#define WEIR_DEVICE_CAP_DOMAIN 4096u
+
 /*
  * The bit of a kind of domain in weir_device_caps.domains, or of a kind of job
  * in .jobs.  User kinds of domains have none.

@@ -10,7 +10,8 @@
  *	                +----------------------------------+
  *
  * The caller sets the range once.  It is memory of the caller's, a file, pages
- * that the mmap allocates, a dma-buf, or memory on a device.
+ * that the mmap allocates, a dma-buf, memory on a device, or a part of a domain
+ * of the program's own.
  *
  * A started mmap can be attached to inventories and pools, which make bufs of
  * it.  Attaching registers the memory with the reactor's backend, if it has
@@ -176,6 +177,31 @@ WEIR_API int weir_mmap_set_dmabuf(struct weir_mmap *mmap, int fd, uint64_t off,
  */
 WEIR_API int weir_mmap_set_dm(struct weir_mmap *mmap, struct weir_dm *dm,
 			      uint64_t off, size_t len);
+
+/*
+ * Set the range: @len bytes at @addr of @domain, which is one of
+ * weir_domain_create(): a card's or a GPU's memory, say.
+ *
+ * Bufs of the mmap have addresses of @domain, which are no pointers, and jobs
+ * with them are what jobs with these addresses would be.  @domain cannot be
+ * destroyed before the mmap.
+ *
+ * Devices that reach the memory register it (WEIR_DEVICE_CAP_DOMAIN), and can
+ * export it: see weir_mmap_export_device().
+ *
+ * Returns 0, or, with the mmap as it was:
+ *   -EINVAL  @len is 0, or @domain is not one of weir_domain_create()
+ *   -ERANGE  @domain does not have all of the range
+ *   -EPERM   it has a range already, or is imported
+ *   -EBADFD  it is started
+ *
+ * The owner's thread.
+ *
+ * Re-creates the buffers of a memory domain in spdk_bdev_ext_io_opts.
+ */
+WEIR_API int weir_mmap_set_domain(struct weir_mmap *mmap,
+				  struct weir_domain *domain, uint64_t addr,
+				  size_t len);
 
 /*
  * Set the range: @len bytes of memory that the mmap allocates, zeroed, and

@@ -78,6 +78,8 @@ struct weir_reactor;
 /* weir_provider_range.kind */
 #define WEIR_PROVIDER_RANGE_MEM 1	/* Memory of this process, .addr. */
 #define WEIR_PROVIDER_RANGE_DMABUF 2	/* A dma-buf, .fd and .off. */
+#define WEIR_PROVIDER_RANGE_DOMAIN 3	/* .addr of .domain, see
+					 * weir_mmap_set_domain(). */
 
 /* Memory that is to be registered with a device. */
 struct weir_provider_range {
@@ -89,6 +91,7 @@ struct weir_provider_range {
 	uint64_t off;		/* Where it begins in .fd. */
 	int32_t fd;		/* The mmap's; -1: none. */
 	uint32_t reserved;
+	struct weir_domain *domain; /* NULL: the range is no such. */
 };
 
 /*
@@ -242,7 +245,8 @@ WEIR_API int weir_provider_unregister(struct weir_provider *provider);
  * .size and .name are set, and .kind is WEIR_DEVICE_USER or more; .flags has
  * WEIR_DEVICE_USABLE, or .why the reason and what would change it.  .align is 1
  * if it is 0.  .caps can be any of WEIR_DEVICE_CAP_MMAP,
- * WEIR_DEVICE_CAP_DMABUF, WEIR_DEVICE_CAP_EXPORT and WEIR_DEVICE_CAP_IMPORT.
+ * WEIR_DEVICE_CAP_DMABUF, WEIR_DEVICE_CAP_DOMAIN, WEIR_DEVICE_CAP_EXPORT and
+ * WEIR_DEVICE_CAP_IMPORT.
  *
  * Returns 0, or
  *   -EINVAL  .size is too small; .name is empty or does not end; .kind is the

@@ -10,6 +10,6 @@ tests_mock_cuda_la_CFLAGS = $(AM_CFLAGS) -fPIC
 tests_mock_cuda_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 
 test_scripts += %D%/test-safetensors.sh
-cuda_tests += %D%/test-cuda %D%/test-cuda-rules
+cuda_tests += %D%/test-cuda %D%/test-cuda-rules %D%/test-cuda-share
 %C%_test_cuda_rules_SOURCES = %D%/test-cuda-rules.c cuda/driver.c cuda/driver.h
 %C%_test_cuda_rules_CFLAGS = $(AM_CFLAGS)

@@ -320,6 +320,96 @@ static void copy_to_freed_memory_touches_this_process(void **state)
 		    WEXITSTATUS(status) == 66);
 }
 
+/* In a process of its own, with a handle on its input: what it has of another one's
+ * memory, before and after the byte that says that this was freed. */
+static int use_memory_of_another(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr at = 0, same = 0, start;
+	unsigned int type;
+	struct fixture g;
+	int ordinal;
+	size_t len;
+
+	begin(&g);
+	if (read(0, &handle, sizeof(handle)) != (ssize_t)sizeof(handle) ||
+	    cu->ipc_open(&at, handle, CU_IPC_MEM_LAZY_ENABLE_PEER) ||
+	    cu->ipc_open(&same, handle, CU_IPC_MEM_LAZY_ENABLE_PEER) ||
+	    at != same || cu->ipc_close(same))
+		return 2;
+	if (ask(at + 5000, &type, &start, &len, &ordinal) || start != at ||
+	    len != 2 * LEN || type != CU_MEMORYTYPE_DEVICE)
+		return 3;
+	for (int i = 0; i < 2; i++) {
+		g.pinned[0] = 0;
+		if (cu->copy(host(g.pinned), at + LEN, 1, g.stream) ||
+		    cu->stream_sync(g.stream) || g.pinned[0] != 'x')
+			return 4 + i;
+		if (!i && (write(1, "r", 1) != 1 || read(0, g.pinned, 1) != 1))
+			return 6;
+	}
+	if (cu->ipc_close(at) || ask(at, &type, &start, &len, &ordinal) || type)
+		return 7;
+	return 0;
+}
+
+static void start_self(const char *what, pid_t *pid, int *to, int *from)
+{
+	char self[PATH_MAX] = "";
+	int in[2], out[2];
+
+	assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	*pid = fork();
+	if (!*pid) {
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		execl(self, self, what, (char *)NULL);
+		_exit(1);
+	}
+	close(in[0]);
+	close(out[1]);
+	*to = in[1];
+	*from = out[0];
+}
+
+static void memory_that_another_process_has_stays_there_when_it_is_freed(
+	void **state)
+{
+	CUipcMemHandle handle, inside;
+	CUdeviceptr shared, next, none;
+	struct fixture g;
+	int status, to, from;
+	pid_t pid;
+	char c;
+
+	(void)state;
+	begin(&g);
+	assert_int_equal(cu->mem_alloc(&shared, 2 * LEN), 0);
+	assert_int_equal(cu->fill_8(shared, 'x', 2 * LEN, g.stream), 0);
+	assert_int_equal(cu->stream_sync(g.stream), 0);
+	assert_int_equal(cu->ipc_get(&handle, shared), 0);
+	assert_int_equal(cu->ipc_get(&inside, shared + LEN), 0);
+	assert_memory_equal(&handle, &inside, sizeof(handle));
+	assert_int_equal(cu->ipc_open(&none, handle, CU_IPC_MEM_LAZY_ENABLE_PEER),
+			 CUDA_ERROR_INVALID_CONTEXT);
+	start_self("take", &pid, &to, &from);
+	assert_int_equal(write(to, &handle, sizeof(handle)), sizeof(handle));
+	assert_int_equal(read(from, &c, 1), 1);
+	assert_int_equal(cu->mem_free(shared), 0);
+	assert_int_equal(cu->mem_alloc(&next, 2 * LEN), 0);
+	assert_int_equal(cu->fill_8(next, 'y', 2 * LEN, g.stream), 0);
+	assert_int_equal(cu->stream_sync(g.stream), 0);
+	assert_int_equal(write(to, "f", 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(to);
+	close(from);
+	assert_int_equal(cu->mem_free(next), 0);
+	end(&g);
+}
+
 static void fills_have_pitch_and_alignment(void **state)
 {
 	struct fixture g;
@@ -479,6 +569,7 @@ static const struct harness_case cases[] = {
 	CASE(memory_is_registered_once),
 	CASE(copy_of_nothing_is_one),
 	CASE(copy_to_freed_memory_touches_this_process),
+	CASE(memory_that_another_process_has_stays_there_when_it_is_freed),
 	CASE(fills_have_pitch_and_alignment),
 	CASE(free_waits_for_copies),
 	CASE(call_without_a_context_is_refused),
@@ -503,6 +594,8 @@ int main(int argc, char **argv)
 	}
 	is_mock = dlsym(dlopen(getenv("WEIR_CUDA_LIBRARY"), RTLD_NOW),
 			"mock_cuda_hold");
+	if (argc > 1 && !strcmp(argv[1], "take"))
+		return use_memory_of_another();
 	if (argc > 1)
 		return strcmp(argv[1], "break") ? copy_to_nowhere() :
 						  break_context();

@@ -1,31 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * libweir-cuda, over a device of libcuda.so.1 or, unless WEIR_CUDA_LIBRARY names
- * another driver, over the mock of this directory.  The output says which.
- */
+/* Jobs of libweir-cuda, over a real driver or the mock. */
 
-#include "tests/support/job-fixture.h"
+#include "tests/support/cuda-fixture.h"
 
-#include <dlfcn.h>
-#include <limits.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <weir/chain.h>
 #include <weir/crc32c.h>
-#include <weir/cuda/device.h>
-#include <weir/device.h>
 #include <weir/pool.h>
-
-#include "tests/support/mock-cuda.h"
 
 #define LEN ((size_t)1 << 20)
 #define LARGE ((size_t)8 << 20)		/* A slice. */
 #define MANY 12				/* Of them: more than are posted. */
-
-static void (*hold)(int hold);		/* NULL: a real device. */
-static void (*break_it)(int err);
-static unsigned int (*count)(int call);
 
 struct gpu {
 	struct weir_reactor *r;
@@ -303,6 +290,70 @@ static void bad_arguments_are_refused(void **state)
 	}
 	assert_int_equal(fd, -7);
 	assert_int_equal(weir_device_close(cpu), 0);
+	gpu_end(&g);
+}
+
+static void memory_in_pages_of_its_own_is_aligned_and_given_back(void **state)
+{
+	struct { struct weir_cuda_alloc_opts opts; uint64_t more; } later = {
+		.opts = { .size = sizeof(later) }, .more = 1,
+	};
+	struct weir_cuda_alloc_opts opts = { .size = sizeof(opts) };
+	size_t page = (size_t)2 << 20;
+	uint64_t addr = 0, second = 0;
+	struct gpu g;
+
+	gpu_begin(&g, state);
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, &addr, 3 * page, NULL), 0);
+	assert_int_equal(addr % page, 0);
+	opts.granularity = 2 * page;
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, &second, 4 * page, &opts),
+			 0);
+	assert_int_equal(second % (2 * page), 0);
+	assert_int_equal(copy(&g, weir_operand_at(g.domain, addr + 5, LEN),
+			      weir_operand_mem(g.mem, LEN)), LEN);
+	assert_int_equal(copy(&g, weir_operand_at(g.domain, second, LEN),
+			      weir_operand_at(g.domain, addr + 5, LEN)), LEN);
+	assert_int_equal(copy(&g, weir_operand_mem(g.mem + LEN, LEN),
+			      weir_operand_at(g.domain, second, LEN)), LEN);
+	assert_true(is_pattern(g.mem + LEN, LEN, 0, 1));
+
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, &second, page, &opts),
+			 -EINVAL);
+	assert_non_null(strstr(weir_why(), "whole pages"));
+	opts.granularity = 3 * page;
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, &second, 3 * page, &opts),
+			 -EINVAL);
+	opts.granularity = 4096;
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, &second, page, &opts),
+			 -EINVAL);
+	opts.granularity = 0;
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, &second, 0, &opts),
+			 -EINVAL);
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, NULL, page, &opts),
+			 -EINVAL);
+	assert_int_equal(weir_cuda_alloc_pages(NULL, &second, page, &opts),
+			 -EINVAL);
+	opts.flags = 2;
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, &second, page, &opts),
+			 -EINVAL);
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, &second, page,
+					       &later.opts), -E2BIG);
+	opts.flags = 0;
+	assert_int_equal(weir_cuda_alloc_pages(g.dev, &second,
+					       (size_t)1 << 45, &opts), -ENOMEM);
+	if (hold) {
+		opts.flags = WEIR_CUDA_ALLOC_RDMA;
+		assert_int_equal(weir_cuda_alloc_pages(g.dev, &addr, page,
+						       &opts), -EOPNOTSUPP);
+	}
+
+	assert_int_equal(weir_cuda_free(g.dev, second), 0);
+	assert_int_equal(weir_cuda_free(g.dev, second), -EINVAL);
+	weir_job_copy(&g.j.job, weir_operand_at(g.domain, second, LEN),
+		      weir_operand_mem(g.mem, LEN));
+	assert_int_equal(weir_job_start(g.dma, &g.j.job), -ERANGE);
+	assert_int_equal(weir_cuda_free(g.dev, addr), 0);
 	gpu_end(&g);
 }
 
@@ -808,6 +859,7 @@ static const struct harness_case cases[] = {
 	CASE(device_may_be_closed_before_the_context_ends),
 	CASE(freed_memory_is_refused),
 	CASE(bad_arguments_are_refused),
+	CASE(memory_in_pages_of_its_own_is_aligned_and_given_back),
 	CASE(pointer_is_known_by_its_allocation),
 	CASE(bufs_of_an_mmap_with_the_device_are_page_locked),
 	REAL(file_goes_to_the_gpu_and_back),
@@ -824,35 +876,10 @@ static const struct harness_case cases[] = {
 	REAL(child_of_fork_has_no_device),
 };
 
-/* A real driver opens files at its first use, and keeps them. */
-static void warm_up(void)
-{
-	struct weir_device *dev;
-
-	if (!weir_device_open_name(&dev, "cuda0"))
-		weir_device_close(dev);
-}
-
 int main(void)
 {
-	const char *given = getenv("WEIR_CUDA_LIBRARY");
-	char path[PATH_MAX];
-	void *mock;
-
-	if (!given && !realpath("tests/.libs/mock-cuda.so", path)) {
-		printf("1..0 # SKIP there is no mock, and WEIR_CUDA_LIBRARY names "
-		       "no driver\n");
+	if (!cuda_begin())
 		return 0;
-	}
-	if (!given)
-		setenv("WEIR_CUDA_LIBRARY", path, 1);
-	mock = dlopen(getenv("WEIR_CUDA_LIBRARY"), RTLD_NOW);
-	if (mock) {
-		hold = (void (*)(int))dlsym(mock, "mock_cuda_hold");
-		break_it = (void (*)(int))dlsym(mock, "mock_cuda_break");
-		count = (unsigned int (*)(int))dlsym(mock, "mock_cuda_count");
-	}
-	warm_up();
-	printf("# %s\n", hold ? "over the mock" : "over a real driver");
+	cuda_say();
 	return harness_run_all(cases, N_OF(cases));
 }

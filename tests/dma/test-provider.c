@@ -768,6 +768,77 @@ static void import_is_reached_in_the_domain_of_its_device(void **state)
 	share_end(s);
 }
 
+static struct weir_mmap *mmap_of_far(struct weir_device *dev, uint64_t addr)
+{
+	struct weir_mmap *m = NULL;
+
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	assert_int_equal(weir_mmap_set_domain(m, a.d, addr, 300), 0);
+	assert_int_equal(weir_mmap_set_permissions(m, PEER), 0);
+	assert_int_equal(weir_mmap_add_device(m, dev), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	return m;
+}
+
+static void memory_of_a_domain_has_bufs_and_exports(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct weir_mmap *m, *other;
+	struct weir_inventory *inv;
+	struct weir_buf *b, *next;
+	struct weir_dma *dma;
+	char to[100];
+	struct jrec j;
+
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	assert_int_equal(weir_mmap_set_domain(m, a.d, 64, 300), 0);
+	assert_int_equal(weir_mmap_add_device(m, s->dev), -EOPNOTSUPP);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(weir_device_close(s->dev), -EBUSY);
+	assert_int_equal(weir_mmap_destroy(s->m), 0);
+	assert_int_equal(weir_device_close(s->dev), 0);
+	a.add_caps |= WEIR_DEVICE_CAP_DOMAIN;
+	s->dev = unit0();
+	m = mmap_of_far(s->dev, 64);
+	other = mmap_of_far(s->dev, 164);
+	s->m = mmap_on(s->dev, s->mem, PEER);
+
+	/* Jobs with its bufs are the domain's; addresses are those of the domain,
+	 * whatever mmap they are in. */
+	for (size_t i = 0; i < LEN; i++)
+		a.far[i] = (char)(i * 7);
+	inv = start_inventory(r, m);
+	assert_int_equal(weir_inventory_attach(inv, other), 0);
+	dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	b = get_buf(inv, m, (char *)(uintptr_t)200, 100, 100);
+	next = get_buf(inv, other, (char *)(uintptr_t)250, 100, 100);
+	jrec_init(&j);
+	weir_job_copy(&j.job, weir_operand_mem(to, 100), weir_operand_buf(b));
+	assert_int_equal(jrec_run(dma, &j), 100);
+	assert_int_equal(a.moves, 1);
+	assert_memory_equal(to, a.far + 200, 100);
+	weir_job_copy(&j.job, weir_operand_buf(next), weir_operand_buf(b));
+	assert_int_equal(weir_job_start(dma, &j.job), -EINVAL);
+	weir_buf_put(b);
+	weir_buf_put(next);
+
+	/* The device gets the domain, and the part. */
+	assert_int_equal(weir_mmap_export_device(m, s->dev, NULL, &s->desc), 0);
+	assert_int_equal(a.range.kind, WEIR_PROVIDER_RANGE_DOMAIN);
+	assert_ptr_equal(a.range.domain, a.d);
+	assert_int_equal((uintptr_t)a.range.addr, 64);
+	assert_int_equal(a.range.len, 300);
+	assert_int_equal(a.range.permissions, PEER);
+	assert_int_equal(import(s), 0);
+	assert_int_equal(a.seen.len, 300);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(weir_mmap_destroy(other), 0);
+	share_end(s);
+}
+
 static int other_list(void *arg, struct weir_provider_list *list)
 {
 	struct weir_device_caps caps = {
@@ -1166,6 +1237,7 @@ int main(void)
 		CASE(context_has_the_engine_of_each_provider),
 		CASE(engine_gets_the_registration_of_each_piece),
 		CASE(import_is_reached_in_the_domain_of_its_device),
+		CASE(memory_of_a_domain_has_bufs_and_exports),
 		CASE(export_by_device_is_checked_and_authenticated),
 		CASE(export_is_imported_by_its_own_provider_alone),
 		CASE(lease_by_device_has_a_registration_of_its_own),

@@ -78,6 +78,15 @@ static void call_mmap_set_dm(struct core *c)
 		(void)CALL(weir_mmap_set_dm, o->h, dm->h, 0, 64);
 }
 
+static void call_mmap_set_domain(struct core *c)
+{
+	struct object *o = any(A_MMAP), *domain = any(A_DOMAIN);
+
+	(void)c;
+	if (o && domain)
+		(void)CALL(weir_mmap_set_domain, o->h, domain->h, rnd(128), 64);
+}
+
 static void call_mmap_set_permissions(struct core *c)
 {
 	struct object *o = any(A_MMAP);
@@ -704,6 +713,7 @@ const struct call calls_mem[] = {
 	{ "weir_mmap_alloc", call_mmap_alloc, 16 },
 	{ "weir_mmap_set_fd", call_mmap_set_fd, 2 },
 	{ "weir_mmap_set_dm", call_mmap_set_dm, 1 },
+	{ "weir_mmap_set_domain", call_mmap_set_domain, 1 },
 	{ "weir_mmap_set_permissions", call_mmap_set_permissions, 24 },
 	{ "weir_mmap_set_free_cb", call_mmap_set_free_cb, 12 },
 	{ "weir_mmap_set_user_data", call_mmap_set, 4 },

@@ -800,6 +800,7 @@ CALL(set_memrange, weir_mmap_set_memrange(g->m, g, 1))
 CALL(set_fd, weir_mmap_set_fd(g->m, 0, 0, 1, WEIR_MMAP_FD_TRUSTED))
 CALL(set_dmabuf, weir_mmap_set_dmabuf(g->m, 0, 0, 1))
 CALL(set_dm, weir_mmap_set_dm(g->m, NULL, 0, 1))
+CALL(set_domain, weir_mmap_set_domain(g->m, NULL, 0, 1))
 CALL(alloc, weir_mmap_alloc(g->m, 1, 0))
 CALL(set_permissions, weir_mmap_set_permissions(g->m, WEIR_MMAP_READ))
 CALL(set_free_cb, weir_mmap_set_free_cb(g->m, NULL, NULL))
@@ -890,6 +891,7 @@ static void export_answers_as_its_state_table_says(void **state)
 		{ "set_fd", call_set_fd },
 		{ "set_dmabuf", call_set_dmabuf },
 		{ "set_dm", call_set_dm },
+		{ "set_domain", call_set_domain },
 		{ "alloc", call_alloc },
 		{ "set_permissions", call_set_permissions },
 		{ "set_free_cb", call_set_free_cb },

@@ -80,6 +80,13 @@ static int by_dm(struct weir_mmap *m, size_t len)
 	return weir_mmap_set_dm(m, dm, 0, len);
 }
 
+static struct weir_domain *domain;
+
+static int by_domain(struct weir_mmap *m, size_t len)
+{
+	return weir_mmap_set_domain(m, domain, 100, len);
+}
+
 /* A dma-buf that is none: what the kernel would say of one. */
 static int syncs[8], n_syncs, sync_err;
 
@@ -125,13 +132,23 @@ static int by_dmabuf(struct weir_mmap *m, size_t len)
 }
 
 static int (*const ways[])(struct weir_mmap *m, size_t len) = {
-	by_memrange, by_fd, by_alloc, by_dmabuf, by_dm,
+	by_memrange, by_fd, by_alloc, by_dmabuf, by_dm, by_domain,
 };
 
 static void need_dm(struct weir_device **dev)
 {
 	assert_int_equal(weir_device_open_name(dev, "soft-dm"), 0);
 	assert_int_equal(weir_dm_alloc(&dm, *dev, 4096, 0), 0);
+}
+
+static void need_domain(void)
+{
+	struct weir_domain_opts opts = {
+		.size = sizeof(opts), .kind = WEIR_DOMAIN_USER, .id = "far",
+		.addr = 100, .len = 1000,
+	};
+
+	assert_int_equal(weir_domain_create(&domain, &opts), 0);
 }
 
 static void drop_dm(struct weir_device *dev)
@@ -149,6 +166,7 @@ static void a_range_is_set_once_and_while_stopped(void **state)
 
 	(void)state;
 	need_dm(&dev);
+	need_domain();
 	for (i = 0; i < N_OF(ways); i++) {
 		m = new_mmap(WEIR_MMAP_READ);
 		for (k = 0; k < N_OF(ways); k++)
@@ -168,6 +186,7 @@ static void a_range_is_set_once_and_while_stopped(void **state)
 		assert_int_equal(ways[i](m, 64), -EPERM);
 		assert_int_equal(weir_mmap_destroy(m), 0);
 	}
+	assert_int_equal(weir_domain_destroy(domain), 0);
 	drop_dm(dev);
 }
 
@@ -708,6 +727,36 @@ static void device_memory_is_held_and_begins_at_0(void **state)
 	drop_dm(dev);
 }
 
+static void part_of_a_domain_is_held_and_has_its_addresses(void **state)
+{
+	struct weir_mmap *m = new_mmap(WEIR_MMAP_WRITE);
+	struct weir_device *dev;
+
+	(void)state;
+	need_domain();
+	assert_int_equal(weir_mmap_set_domain(m, NULL, 100, 1), -EINVAL);
+	assert_int_equal(weir_mmap_set_domain(m, weir_domain_system(), 100, 1),
+			 -EINVAL);
+	assert_starts_with(weir_why(), "weir_mmap_set_domain: ");
+	assert_int_equal(weir_mmap_set_domain(m, domain, 99, 1), -ERANGE);
+	assert_int_equal(weir_mmap_set_domain(m, domain, 101, 1000), -ERANGE);
+	assert_int_equal(weir_mmap_set_domain(m, domain, UINT64_MAX, 2),
+			 -ERANGE);
+	assert_int_equal(weir_mmap_set_domain(m, domain, 101, 999), 0);
+	assert_ptr_equal(addr_of(m, 999), (void *)101);
+	assert_ptr_equal(weir_mmap_domain(m), domain);
+	assert_int_equal(weir_mmap_page_size(m, NULL), 0);
+	assert_int_equal(weir_domain_destroy(domain), -EBUSY);
+
+	/* No device of the library's reaches it. */
+	assert_int_equal(weir_device_open_name(&dev, "cpu"), 0);
+	assert_int_equal(weir_mmap_add_device(m, dev), -EOPNOTSUPP);
+	assert_int_equal(weir_device_close(dev), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(weir_domain_destroy(domain), 0);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -725,6 +774,7 @@ int main(void)
 		CASE(a_dmabuf_that_cannot_be_mapped_has_offsets),
 		CASE(fd_that_is_no_dmabuf_is_refused),
 		CASE(device_memory_is_held_and_begins_at_0),
+		CASE(part_of_a_domain_is_held_and_has_its_addresses),
 		REAL(start_refuses_memory_that_is_not_mapped),
 		REAL(start_refuses_memory_without_the_rights),
 		REAL(start_takes_rights_for_granted_without_proc),

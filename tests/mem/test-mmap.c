@@ -9,6 +9,7 @@
 
 #include <weir/device.h>
 #include <weir/dm.h>
+#include <weir/domain-user.h>
 #include <weir/domain.h>
 #include <weir/inventory.h>
 #include <weir/mmap.h>
@@ -37,6 +38,7 @@ struct fixture {
 	struct rec stop;		/* In STOPPING. */
 	struct weir_device *cpu, *soft;
 	struct weir_dm *dm;
+	struct weir_domain *domain;
 };
 
 static int64_t attach_there(struct peer *p, void *arg)
@@ -76,6 +78,10 @@ static void fixture_begin(struct fixture *g, void **state, enum column col)
 	assert_int_equal(weir_device_open_name(&g->cpu, "cpu"), 0);
 	assert_int_equal(weir_device_open_name(&g->soft, "soft-dm"), 0);
 	assert_int_equal(weir_dm_alloc(&g->dm, g->soft, 4096, 0), 0);
+	assert_int_equal(weir_domain_create(&g->domain,
+					    &(struct weir_domain_opts){
+		.size = sizeof(struct weir_domain_opts),
+		.kind = WEIR_DOMAIN_USER }), 0);
 	assert_int_equal(weir_mmap_add_device(g->m, g->cpu), 0);
 	if (col >= STOPPED)
 		assert_int_equal(weir_mmap_set_memrange(g->m, g->mem, LEN), 0);
@@ -118,6 +124,7 @@ static void fixture_end(struct fixture *g)
 	assert_int_equal(weir_mmap_destroy(g->m), 0);
 	assert_int_equal(weir_inventory_destroy(g->inv), 0);
 	assert_int_equal(weir_dm_free(g->dm), 0);
+	assert_int_equal(weir_domain_destroy(g->domain), 0);
 	assert_int_equal(weir_device_close(g->cpu), 0);
 	assert_int_equal(weir_device_close(g->soft), 0);
 	free(g->mem);
@@ -168,6 +175,13 @@ static int call_set_dm(void *fixture)
 	struct fixture *g = fixture;
 
 	return weir_mmap_set_dm(g->m, g->dm, 0, 4096);
+}
+
+static int call_set_domain(void *fixture)
+{
+	struct fixture *g = fixture;
+
+	return weir_mmap_set_domain(g->m, g->domain, 64, LEN);
 }
 
 static int call_alloc(void *fixture)
@@ -347,6 +361,7 @@ static const struct table_call calls[] = {
 	{ "set_fd", call_set_fd },
 	{ "set_dmabuf", call_set_dmabuf },
 	{ "set_dm", call_set_dm },
+	{ "set_domain", call_set_domain },
 	{ "alloc", call_alloc },
 	{ "add_device", call_add_device },
 	{ "rm_device", call_rm_device },

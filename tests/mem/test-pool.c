@@ -463,6 +463,40 @@ static void pools_of_device_memory_do_not_overlap(void **state)
 	assert_int_equal(weir_device_close(dev), 0);
 }
 
+static void pools_of_one_domain_do_not_overlap(void **state)
+{
+	struct weir_domain_opts of = { .size = sizeof(of),
+				       .kind = WEIR_DOMAIN_USER };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 2,
+				       .buf_size = 64, .align = 64 };
+	struct weir_pool *first = NULL, *second = NULL;
+	struct weir_domain *domain;
+	struct weir_mmap *m[2];
+	int i;
+
+	assert_int_equal(weir_domain_create(&domain, &of), 0);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(weir_mmap_create(&m[i], NULL), 0);
+		assert_int_equal(weir_mmap_set_permissions(m[i],
+							   WEIR_MMAP_WRITE), 0);
+		assert_int_equal(weir_mmap_set_domain(m[i], domain,
+						      64 + 64 * (uint64_t)i,
+						      192), 0);
+		assert_int_equal(weir_mmap_start(m[i]), 0);
+	}
+	opts.mmap = m[0];
+	assert_int_equal(weir_pool_create(&first, r, &opts), 0);
+	opts.mmap = m[1];
+	assert_int_equal(weir_pool_create(&second, r, &opts), -EBUSY);
+	assert_int_equal(weir_pool_destroy(first), 0);
+	assert_int_equal(weir_pool_create(&second, r, &opts), 0);
+	assert_int_equal(weir_pool_destroy(second), 0);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(weir_mmap_destroy(m[i]), 0);
+	assert_int_equal(weir_domain_destroy(domain), 0);
+}
+
 static void pool_works_whatever_could_be_registered(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -837,6 +871,7 @@ int main(void)
 		CASE(pools_never_hand_out_the_same_memory),
 		CASE(no_pool_is_made_of_what_another_has_allocated),
 		CASE(pools_of_device_memory_do_not_overlap),
+		CASE(pools_of_one_domain_do_not_overlap),
 		CASE(pool_works_whatever_could_be_registered),
 		REAL(memory_above_the_limit_works_unregistered),
 		CASE(random_use_loses_nothing),

@@ -12,13 +12,17 @@
  *   - an error of the GPU's is found later, by any call, and stays until the process
  *     ends
  *   - a function of cuLaunchHostFunc() may not call the driver
+ *   - what another process has of an allocation by a handle stays there, also when
+ *     the allocation is freed or its process has ended
  *
  * Tests steer it by functions that they find with dlsym(), see mock-cuda.h.
  */
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,8 +34,13 @@
 #define EXPORT __attribute__((visibility("default")))
 #define X(name, symbol, parameters) EXPORT CUresult symbol parameters;
 CUDA_FUNCTIONS(X)
+CUDA_SHARING(X)
+CUDA_PAGES(X)
 #undef X
 #define ARENA ((size_t)256 << 20)	/* Of all devices. */
+#define PAGES ((size_t)64 << 20)	/* At the end of it, for pages. */
+#define GRANULARITY ((size_t)2 << 20)
+#define ALLOCS (ARENA - PAGES)
 #define RANGES 4096
 #define DEVICES 2
 #define ALIGN ((size_t)512)
@@ -68,12 +77,24 @@ struct range {
 	size_t len;
 	bool is_host, is_ours;
 	int device;
+	char *bytes;			/* Our view of a GPU's. */
+	bool is_given;			/* Another process may have it, */
+	bool is_gone;			/* and it was freed here. */
+	unsigned int opens;		/* Of another process's. */
+	struct handle *handle;
+};
+
+/* What is in a CUipcMemHandle. */
+struct handle {
+	int pid, fd;
+	uint64_t at, len, number;	/* In the arena. */
 };
 
 static CUstream streams;
 static CUevent events;
 static struct range ranges[RANGES];
 static char *arena, *seen;		/* Ours, and the program's view. */
+static int arena_fd;
 static int active[DEVICES];		/* Retains of the primary contexts. */
 static CUresult sticky;
 static bool held;
@@ -131,7 +152,8 @@ static CUresult begin(void)
 static struct range *find(uintptr_t addr)
 {
 	for (int i = 0; i < RANGES; i++)
-		if (ranges[i].len && addr >= ranges[i].start &&
+		if (ranges[i].len && !ranges[i].is_gone &&
+		    addr >= ranges[i].start &&
 		    addr - ranges[i].start < ranges[i].len)
 			return &ranges[i];
 	return NULL;
@@ -142,7 +164,10 @@ static struct range *add(uintptr_t start, size_t len, bool is_host, bool is_ours
 	for (int i = 0; i < RANGES; i++)
 		if (!ranges[i].len) {
 			ranges[i] = (struct range){
-				start, len, is_host, is_ours,
+				.start = start, .len = len, .is_host = is_host,
+				.is_ours = is_ours, .bytes = is_host ? NULL :
+				arena + (start - (uintptr_t)seen),
+				.device =
 				(int)(uintptr_t)current[n_current - 1] - 1,
 			};
 			return &ranges[i];
@@ -169,7 +194,7 @@ static char *view(uintptr_t addr, size_t len)
 		return (char *)addr;
 	if (len > r->len - (addr - r->start))
 		return NULL;
-	return arena + (addr - (uintptr_t)seen);
+	return r->bytes + (addr - r->start);
 }
 
 /* Streams. */
@@ -265,20 +290,23 @@ static void drain(CUstream s)
 
 EXPORT CUresult cuInit(unsigned int flags)
 {
-	int fd;
-
 	if (flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (getenv("WEIR_MOCK_CUDA_INIT"))
 		return atoi(getenv("WEIR_MOCK_CUDA_INIT"));
 	if (initialized)
 		return owner == getpid() ? 0 : CUDA_ERROR_NOT_INITIALIZED;
-	fd = memfd_create("mock-cuda", MFD_CLOEXEC);
-	if (fd < 0 || ftruncate(fd, ARENA))
+	arena_fd = memfd_create("mock-cuda", MFD_CLOEXEC);
+	if (arena_fd < 0 || ftruncate(arena_fd, ARENA))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	seen = mmap(NULL, ARENA, PROT_NONE, MAP_SHARED, fd, 0);
-	close(fd);
+	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED, arena_fd,
+		     0);
+	seen = mmap(NULL, ARENA + 4 * GRANULARITY, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (seen != MAP_FAILED)
+		seen = mmap(seen + 4 * GRANULARITY -
+				    (uintptr_t)seen % (4 * GRANULARITY), ARENA,
+			    PROT_NONE, MAP_SHARED | MAP_FIXED, arena_fd, 0);
 	if (arena == MAP_FAILED || seen == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	owner = getpid();
@@ -386,7 +414,7 @@ static CUresult alloc(CUdeviceptr *addr, size_t len)
 	len = (len + ALIGN - 1) & ~(ALIGN - 1);
 	if (!len)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (at = 0; len <= ARENA && at <= ARENA - len; at += ALIGN)
+	for (at = 0; len <= ALLOCS && at <= ALLOCS - len; at += ALIGN)
 		if (!overlaps((uintptr_t)seen + at, len)) {
 			if (!add((uintptr_t)seen + at, len, false, true))
 				break;
@@ -408,7 +436,10 @@ static CUresult drop(uintptr_t addr, bool is_host, bool is_ours, CUresult unknow
 	if (!r || r->start != addr || r->is_host != is_host ||
 	    r->is_ours != is_ours)
 		return unknown;
-	r->len = 0;
+	if (r->is_given)
+		r->is_gone = true; /* Nothing else comes to its place. */
+	else
+		r->len = 0;
 	return CUDA_SUCCESS;
 }
 
@@ -416,6 +447,256 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr addr)
 {
 	LOCKED(MOCK_CUDA_FREE,
 	       drop(addr, false, true, CUDA_ERROR_INVALID_VALUE));
+}
+
+/* Memory in pages: handles are numbers, and addresses are reserved in a part of the
+ * arena of which nothing else is allocated. */
+
+static size_t page_lens[64];		/* Of handles; 0: free. */
+static size_t reserved[PAGES / GRANULARITY]; /* Lengths, where they begin. */
+
+EXPORT CUresult cuMemGetAllocationGranularity(size_t *ret,
+					      const CUmemAllocationProp *prop,
+					      int which)
+{
+	(void)which;
+	*ret = GRANULARITY;
+	return prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+	       prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ?
+		       CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult create_pages(CUmemHandle *handle, size_t len)
+{
+	if (!len || len % GRANULARITY)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (len > PAGES)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (int i = 1; i < 64; i++)
+		if (!page_lens[i]) {
+			page_lens[i] = len;
+			*handle = (CUmemHandle)i;
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+EXPORT CUresult cuMemCreate(CUmemHandle *handle, size_t len,
+			    const CUmemAllocationProp *prop,
+			    unsigned long long flags)
+{
+	(void)prop, (void)flags;
+	LOCKED(MOCK_CUDA_CREATE, create_pages(handle, len));
+}
+
+static CUresult release_pages(CUmemHandle handle)
+{
+	if (handle >= 64 || !page_lens[handle])
+		return CUDA_ERROR_INVALID_VALUE;
+	page_lens[handle] = 0;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemRelease(CUmemHandle handle)
+{
+	LOCKED(MOCK_CUDA_RELEASE, release_pages(handle));
+}
+
+static CUresult reserve(CUdeviceptr *addr, size_t len, size_t align)
+{
+	size_t base = (uintptr_t)seen + ARENA - PAGES, n = PAGES / GRANULARITY;
+	size_t free_from = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		CUdeviceptr at = base + i * GRANULARITY;
+
+		if (reserved[i]) {
+			free_from = i + reserved[i] / GRANULARITY;
+			i = free_from - 1;
+			continue;
+		}
+		/* A gap that is large enough, and aligned. */
+		for (size_t k = i; k < n && !reserved[k] &&
+		     i >= free_from && !(at % (align ? align : 1)); k++)
+			if ((k - i + 1) * GRANULARITY == len) {
+				reserved[i] = len;
+				*addr = at;
+				return CUDA_SUCCESS;
+			}
+	}
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr *addr, size_t len, size_t align,
+				    CUdeviceptr at, unsigned long long flags)
+{
+	(void)at, (void)flags;
+	LOCKED(MOCK_CUDA_RESERVE, reserve(addr, len, align));
+}
+
+static size_t *reservation(CUdeviceptr addr, size_t len)
+{
+	size_t base = (uintptr_t)seen + ARENA - PAGES;
+	size_t i = (addr - base) / GRANULARITY;
+
+	return addr >= base && i < PAGES / GRANULARITY && reserved[i] == len ?
+		       &reserved[i] : NULL;
+}
+
+static CUresult unreserve(CUdeviceptr addr, size_t len)
+{
+	size_t *r = reservation(addr, len);
+
+	if (!r || find(addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	*r = 0;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t len)
+{
+	LOCKED(MOCK_CUDA_RESERVE, unreserve(addr, len));
+}
+
+/* The program cannot use it before it has set who may. */
+static CUresult map_pages(CUdeviceptr addr, size_t len, CUmemHandle handle)
+{
+	struct range *r;
+
+	if (!reservation(addr, len) || handle >= 64 || page_lens[handle] != len)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = add(addr, len, false, false);
+	if (!r)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t len, size_t off,
+			 CUmemHandle handle, unsigned long long flags)
+{
+	(void)off, (void)flags;
+	LOCKED(MOCK_CUDA_MAP, map_pages(addr, len, handle));
+}
+
+EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t len,
+			       const CUmemAccessDesc *desc, size_t n)
+{
+	(void)desc, (void)n;
+	LOCKED(MOCK_CUDA_MAP, find(addr) && reservation(addr, len) ?
+				      CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t len)
+{
+	LOCKED(MOCK_CUDA_MAP, reservation(addr, len) ?
+		drop(addr, false, false, CUDA_ERROR_INVALID_VALUE) :
+		CUDA_ERROR_INVALID_VALUE);
+}
+
+/* Handles for other processes. */
+
+EXPORT CUresult cuDeviceGetUuid(char *uuid, CUdevice dev)
+{
+	memset(uuid, 'm', CUDA_UUID);
+	uuid[0] = (char)('0' + dev);
+	return CUDA_SUCCESS;
+}
+
+static CUresult give(CUipcMemHandle *handle, CUdeviceptr addr)
+{
+	static uint64_t number;
+	struct range *r = find(addr);
+	struct handle h = { .pid = getpid(), .fd = arena_fd };
+
+	if (!r || r->is_host || !r->is_ours)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!r->is_given)
+		number++;
+	r->is_given = true;
+	h.at = r->start - (uintptr_t)seen;
+	h.len = r->len;
+	h.number = number;
+	memset(handle, 0, sizeof(*handle));
+	memcpy(handle, &h, sizeof(h));
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr addr)
+{
+	LOCKED(MOCK_CUDA_IPC, give(handle, addr));
+}
+
+static CUresult open_new(CUdeviceptr *addr, const struct handle *h)
+{
+	char path[64], *bytes, *view;
+	struct range *r;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", h->pid, h->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return CUDA_ERROR_INVALID_HANDLE;
+	bytes = mmap(NULL, h->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		     (off_t)h->at);
+	view = mmap(NULL, h->len, PROT_NONE, MAP_SHARED, fd, (off_t)h->at);
+	close(fd);
+	if (bytes == MAP_FAILED || view == MAP_FAILED)
+		return CUDA_ERROR_INVALID_HANDLE;
+	r = add((uintptr_t)view, h->len, false, false);
+	if (!r)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r->bytes = bytes;
+	r->opens = 1;
+	r->handle = malloc(sizeof(*h));
+	if (!r->handle)
+		abort();
+	*r->handle = *h;
+	*addr = r->start;
+	return CUDA_SUCCESS;
+}
+
+static CUresult take(CUdeviceptr *addr, const CUipcMemHandle *handle)
+{
+	struct handle h;
+
+	memcpy(&h, handle, sizeof(h));
+	if (h.pid == getpid())
+		return CUDA_ERROR_INVALID_CONTEXT;
+	for (int i = 0; i < RANGES; i++)
+		if (ranges[i].len && ranges[i].handle &&
+		    !memcmp(ranges[i].handle, &h, sizeof(h))) {
+			ranges[i].opens++;
+			*addr = ranges[i].start;
+			return CUDA_SUCCESS;
+		}
+	return open_new(addr, &h);
+}
+
+EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *addr, CUipcMemHandle handle,
+				      unsigned int flags)
+{
+	(void)flags;
+	LOCKED(MOCK_CUDA_IPC, take(addr, &handle));
+}
+
+static CUresult shut(CUdeviceptr addr)
+{
+	struct range *r = find(addr);
+
+	if (!r || !r->handle || r->start != addr)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (--r->opens)
+		return CUDA_SUCCESS;
+	munmap(r->bytes, r->len);
+	munmap((void *)r->start, r->len);
+	free(r->handle);
+	*r = (struct range){ .len = 0 };
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr addr)
+{
+	LOCKED(MOCK_CUDA_IPC, shut(addr));
 }
 
 static CUresult host_alloc(void **p, size_t len)

@@ -27,6 +27,22 @@
  * Copies, pulls, pushes and fills are the GPU's.  Other kinds of jobs, and files and
  * peers as the other side, go through staging in memory of this process.
  *
+ * The GPU's memory is also the range of an mmap, from which inventories and pools
+ * make bufs:
+ *
+ *	weir_mmap_set_domain(m, weir_cuda_domain(dev), addr, len);
+ *
+ * With the device among its devices such an mmap can be exported to other processes,
+ * weir_mmap_export_device(), also by leases.  Importers need the same user, PID
+ * namespace and GPU.  The driver maps all of an allocation into the importer, in blocks
+ * of 2 MiB, and cannot take it back.  So a whole allocation is exported, whose length is
+ * a multiple of 2 MiB, and importers count their jobs in a page that they share with the
+ * exporter: a stop, revoke or end of a lease is -EBUSY while one of them has a copy in
+ * flight, and after it has succeeded no job with bufs of the import reads or writes the
+ * memory.  Importers do not write if the export is for reading.  All this holds for
+ * importers that use this library; export memory that holds nothing else to others.  If
+ * either process ends, the other one keeps the memory.
+ *
  * Memory of this process is reached directly if it is page-locked: bufs of an mmap
  * with the device (weir_mmap_add_device(), weir_pool_mmap()), or memory of
  * cuMemHostAlloc() and cuMemHostRegister().  Other memory goes through page-locked
@@ -106,11 +122,51 @@ WEIR_API struct weir_domain *weir_cuda_domain(const struct weir_device *dev);
 WEIR_API int weir_cuda_alloc(struct weir_device *dev, uint64_t *addr,
 			     size_t len);
 
+/* weir_cuda_alloc_opts.flags */
+#define WEIR_CUDA_ALLOC_RDMA 1u	/* For network cards: GPUDirect RDMA. */
+
 /*
- * Free memory of weir_cuda_alloc().  No job may use it any more.  0 is allowed.
+ * Options of weir_cuda_alloc_pages().  Set .size to the size of the struct and leave
+ * what you do not care about at 0.
+ */
+struct weir_cuda_alloc_opts {
+	size_t size;
+	uint64_t granularity;	/* A power of two; 0: what the driver recommends. */
+	uint32_t flags;		/* WEIR_CUDA_ALLOC_ */
+	uint32_t reserved;
+};
+
+/*
+ * Allocate @len bytes of the memory of @dev in pages of their own, which hold nothing
+ * else: address and length are multiples of .granularity.
+ *
+ * The driver does not let other processes map such memory, so it cannot be exported;
+ * a dma-buf of it is possible.
+ *
+ * Returns 0 with *@addr set, to be freed by weir_cuda_free(), or
+ *   -EINVAL      an argument is NULL; @dev is not a device of this library; @len is 0
+ *                or not a multiple of the granularity; that is no power of two, or
+ *                less than what the driver can; unknown flags
+ *   -E2BIG       @opts uses fields of a later version
+ *   -ENOMEM      the GPU has not so much left
+ *   -EOPNOTSUPP  the driver has no such memory, or the device none for RDMA
+ *   -EIO         the device has failed
+ *
+ * Any thread.  May wait for the GPU.
+ *
+ * Re-creates cuMemCreate(), cuMemAddressReserve(), cuMemMap() and cuMemSetAccess().
+ */
+WEIR_API int weir_cuda_alloc_pages(struct weir_device *dev, uint64_t *addr,
+				   size_t len,
+				   const struct weir_cuda_alloc_opts *opts);
+
+/*
+ * Free memory of weir_cuda_alloc() or weir_cuda_alloc_pages().  No job may use it any
+ * more.  0 is allowed.
  *
  * Returns 0, or
  *   -EINVAL  @dev is not a device of this library, or @addr was not allocated
+ *   -EBUSY   it is exported; stop or revoke its mmap
  *   -EIO     the device has failed
  *
  * Any thread.  Waits for what the GPU has begun.
