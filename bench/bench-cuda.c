@@ -6,8 +6,10 @@
  * "pinned" is page-locked memory, "pageable" any other.  Both sides keep as many
  * copies in flight as the case says, on one stream for each direction.
  *
- * "file" reads a file with O_DIRECT and copies it to the GPU, by jobs, and by hand: pread() into one of two page-locked buffers while the other one is
- * copied.  With "no spin" the reactor sleeps at once.
+ * "file" reads a file with O_DIRECT and copies it to the GPU, by jobs, by hand: pread()
+ * into one of two page-locked buffers while the other one is copied, and by
+ * cuFileRead(), if libcufile.so.0 is there, whose compatibility mode does the same
+ * where the kernel has no GPUDirect Storage.  With "no spin" the reactor sleeps at once.
  *
  * "deadline" is how late copies end that have not begun when their deadline comes.
  */
@@ -15,6 +17,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -285,10 +288,82 @@ static double file_by_hand(void)
 	return (double)begun / 1e9;
 }
 
+/* cuFile, as its headers have it. */
+
+typedef struct {
+	int err;
+	CUresult cu_err;
+} CUfileError_t;
+
+typedef struct {
+	int type;		/* 1: a file descriptor. */
+	union {
+		int fd;
+		void *handle;
+	} handle;
+	const void *fs_ops;
+} CUfileDescr_t;
+
+static CUfileError_t (*cufile_open)(void);
+static CUfileError_t (*cufile_register)(void **handle, CUfileDescr_t *descr);
+static CUfileError_t (*cufile_buf_register)(const void *p, size_t len, int flags);
+static ssize_t (*cufile_read)(void *handle, void *p, size_t len, off_t off,
+			      off_t p_off);
+static void *cufile_handle;	/* NULL: there is none. */
+
+static void find_cufile(void)
+{
+	void *lib = dlopen("libcufile.so.0", RTLD_NOW);
+	CUfileDescr_t descr = { .type = 1, .handle.fd = file };
+	int err;
+
+	if (!lib) {
+		bench_note("no cuFile: %s", dlerror());
+		return;
+	}
+	*(void **)&cufile_open = dlsym(lib, "cuFileDriverOpen");
+	*(void **)&cufile_register = dlsym(lib, "cuFileHandleRegister");
+	*(void **)&cufile_buf_register = dlsym(lib, "cuFileBufRegister");
+	*(void **)&cufile_read = dlsym(lib, "cuFileRead");
+	if (!cufile_open || !cufile_register || !cufile_buf_register ||
+	    !cufile_read) {
+		bench_note("no cuFile: the library lacks functions");
+		return;
+	}
+	err = cufile_open().err;
+	if (!err)
+		err = cufile_register(&cufile_handle, &descr).err;
+	if (err) {
+		bench_note("no cuFile: it has error %d", err);
+		cufile_handle = NULL;
+		return;
+	}
+	if (cufile_buf_register((void *)(uintptr_t)gpu, MEMORY, 0).err)
+		bench_note("cuFile does not register the GPU's memory");
+}
+
+/* In parts of 16 MiB, the largest of its own. */
+static double file_by_cufile(void)
+{
+	const size_t part = file_len < 4 * PART ? PART : 4 * PART;
+	uint64_t begun = bench_wall_ns(), at;
+
+	for (at = 0; at < file_len; at += part)
+		if (cufile_read(cufile_handle, (void *)(uintptr_t)gpu, part,
+				(off_t)at, 0) != (ssize_t)part)
+			bench_die("cuFileRead", errno);
+	return (double)(bench_wall_ns() - begun) / 1e9;
+}
+
+static char path[4096];		/* cuFile finds the file by its name. */
+
+static void remove_file(void)
+{
+	unlink(path);
+}
+
 static void make_file(struct bench *b)
 {
-	char path[4096];
-
 	file_len = b->quick ? 2 * PART : (uint64_t)1 << 30;
 	snprintf(path, sizeof(path), "%s/bench-cuda.%d", b->dir, (int)getpid());
 	file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC,
@@ -299,7 +374,7 @@ static void make_file(struct bench *b)
 	}
 	if (file < 0)
 		bench_die(path, errno);
-	unlink(path);
+	atexit(remove_file);
 	for (uint64_t at = 0; at < file_len; at += PART)
 		if (pwrite(file, pinned, PART, (off_t)at) != (ssize_t)PART)
 			bench_die("pwrite", errno);
@@ -334,15 +409,21 @@ static void swap(void)
 	dma_no_spin = d;
 }
 
-static void measure_file(struct bench *b)
+static void measure_peer_file(struct bench *b, const char *peer, double (*fn)(void))
 {
 	uint64_t cpu = bench_process_ns();
-	double gb = (double)file_len / 1e9, s;
+	double gb = (double)file_len / 1e9, s = fn();
 
-	s = file_by_hand();
-	bench_add(b, "file, rate", "by hand", "GB/s", gb / s);
-	bench_add(b, "file, CPU", "by hand", "s/GB",
+	bench_add(b, "file, rate", peer, "GB/s", gb / s);
+	bench_add(b, "file, CPU", peer, "s/GB",
 		  (double)(bench_process_ns() - cpu) / 1e9 / gb);
+}
+
+static void measure_file(struct bench *b)
+{
+	measure_peer_file(b, "by hand", file_by_hand);
+	if (cufile_handle)
+		measure_peer_file(b, "cuFile", file_by_cufile);
 	measure_weir_file(b, "weir");
 	swap();
 	measure_weir_file(b, "weir, no spin");
@@ -466,6 +547,12 @@ static void goals(struct bench *b)
 		   BENCH_AT_LEAST, 0.9);
 	bench_goal(b, "file: at least 0.9 x by hand", "file, rate", "weir",
 		   "by hand", BENCH_AT_LEAST, 0.9);
+	if (cufile_handle) {
+		bench_goal(b, "file: at least 0.9 x cuFile", "file, rate",
+			   "weir", "cuFile", BENCH_AT_LEAST, 0.9);
+		bench_goal(b, "file: at most the CPU of cuFile", "file, CPU",
+			   "weir, no spin", "cuFile", BENCH_AT_MOST, 1);
+	}
 	bench_goal(b, "file: at most the CPU of by hand", "file, CPU",
 		   "weir, no spin", "by hand", BENCH_AT_MOST, 1);
 	bench_goal(b, "deadline: at most 1 ms late", "deadline, not begun",
@@ -483,6 +570,7 @@ int main(int argc, char **argv)
 	if (!make_all())
 		return bench_done(&b);
 	make_file(&b);
+	find_cufile();
 	for (bench_begin(&b); bench_next(&b); ) {
 		for (int to = 1; to >= 0; to--) {
 			measure(&b, "pinned", 32, 4096, to);

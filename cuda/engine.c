@@ -20,6 +20,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include <weir/buf.h>
 #include <weir/domain-user.h>
@@ -34,12 +37,14 @@
 #define IN_FLIGHT_MAX ((uint64_t)32 << 20)	/* Bytes of a stream. */
 #define SLICES 1024			/* In flight in a stream, at most. */
 #define BATCHES 128			/* Events, likewise. */
-#define BATCH_SLICES 8			/* An event comes after so many, or */
-#define BATCH_BYTES ((uint64_t)128 << 10) /* so much. */
+#define BATCH_SLICES 16			/* An event comes after so many, or */
+#define BATCH_BYTES ((uint64_t)256 << 10) /* so much. */
 #define SLOT ((size_t)256 << 10)	/* Of staging. */
 #define SLOTS 16
 #define TOUCH_MAX ((uint64_t)1 << 20)	/* Bytes that a turn copies to or from
 					 * staging. */
+#define PAST_MIN ((uint64_t)4096)	/* Copied out of staging past the */
+#define PAST_JOB ((uint64_t)1 << 20)	/* caches, for jobs from here on. */
 #define PIECES 16			/* Looked at together. */
 #define LOOK_NS (100 * WEIR_MSEC)	/* Whether the GPU has failed. */
 
@@ -417,6 +422,32 @@ static CUresult post(struct stream *s)
 	return err || s->posted == begun ? err : end_batch(s);
 }
 
+#ifdef __SSE2__
+/* Past the caches, which would read what is overwritten: a large job's memory is not
+ * there, and would not stay there.  memcpy() does so only in one call for all of it. */
+static void copy_past(char *to, const char *from, size_t len)
+{
+	size_t head = -(uintptr_t)to % 16, i;
+
+	memcpy(to, from, head);
+	for (i = head; i + 16 <= len; i += 16)
+		_mm_stream_si128((__m128i *)(to + i),
+				 _mm_loadu_si128((const __m128i *)(from + i)));
+	memcpy(to + i, from + i, len - i);
+	_mm_sfence();
+}
+#else
+#define copy_past memcpy
+#endif
+
+static void copy_out(const struct slice *slice)
+{
+	if (slice->len >= PAST_MIN && weir_job_bytes(slice->job) >= PAST_JOB)
+		copy_past(slice->to, slice->slot, slice->len);
+	else
+		memcpy(slice->to, slice->slot, slice->len);
+}
+
 /* Its bytes are where they belong, or in staging. */
 static void slice_ended(struct stream *s, const struct slice *slice)
 {
@@ -424,7 +455,7 @@ static void slice_ended(struct stream *s, const struct slice *slice)
 
 	if (slice->slot) {
 		if (slice->to) {
-			memcpy(slice->to, slice->slot, slice->len);
+			copy_out(slice);
 			s->gpu->touched += slice->len;
 		}
 		s->gpu->slots[s->gpu->n_slots++] = slice->slot;

@@ -656,7 +656,7 @@ static void lease_of_the_gpus_memory_ends_by_itself(void **state)
 }
 
 /* Whenever an export ends, nothing that its importers had begun comes later. */
-static void nothing_of_an_importer_arrives_after_the_stop(void **state)
+static void late_write_of_an_importer_does_not_arrive(void **state)
 {
 	int n = want_long() ? 2000 : 20, err;
 	struct order order = { .what = STORM, .value = 's' };
@@ -695,7 +695,7 @@ static const struct harness_case cases[] = {
 	REAL(importer_that_is_killed_is_not_waited_for),
 	REAL(memory_of_a_killed_exporter_stays_with_its_importer),
 	REAL(lease_of_the_gpus_memory_ends_by_itself),
-	REAL(nothing_of_an_importer_arrives_after_the_stop),
+	REAL(late_write_of_an_importer_does_not_arrive),
 };
 
 int main(int argc, char **argv)

@@ -794,6 +794,8 @@ static void failure_of_the_gpu_ends_all_jobs(void **state)
 	assert_non_null(strstr(weir_why(), "CUDA_ERROR_ILLEGAL_ADDRESS"));
 	assert_int_equal(weir_cuda_free(w.g.dev, w.addr), -EIO);
 	assert_int_equal(weir_cuda_alloc(w.g.dev, &w.addr, 10), -EIO);
+	assert_int_equal(weir_cuda_alloc_pages(w.g.dev, &w.addr, LARGE, NULL),
+			 -EIO);
 	assert_int_equal(weir_cuda_pointer(w.g.dev, w.g.addr, &p), -EIO);
 	for (int i = 0; i < MANY; i++)
 		weir_buf_put(w.buf[i]);

@@ -818,6 +818,7 @@ static void memory_of_a_domain_has_bufs_and_exports(void **state)
 	assert_int_equal(jrec_run(dma, &j), 100);
 	assert_int_equal(a.moves, 1);
 	assert_memory_equal(to, a.far + 200, 100);
+	weir_buf_reset(next);
 	weir_job_copy(&j.job, weir_operand_buf(next), weir_operand_buf(b));
 	assert_int_equal(weir_job_start(dma, &j.job), -EINVAL);
 	weir_buf_put(b);

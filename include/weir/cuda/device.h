@@ -27,21 +27,21 @@
  * Copies, pulls, pushes and fills are the GPU's.  Other kinds of jobs, and files and
  * peers as the other side, go through staging in memory of this process.
  *
- * The GPU's memory is also the range of an mmap, from which inventories and pools
- * make bufs:
+ * The GPU's memory can be the range of an mmap, by weir_mmap_set_domain(), and
+ * inventories and pools make bufs of it.  With the device among its devices the mmap
+ * can be exported to other processes of the same user and PID namespace, by
+ * weir_mmap_export_device() or a lease.  Importers use the same GPU.
  *
- *	weir_mmap_set_domain(m, weir_cuda_domain(dev), addr, len);
+ * The driver maps all of an allocation into the importer, in blocks of 2 MiB, and
+ * cannot take it back.  So only a whole allocation is exported, whose length is a
+ * multiple of 2 MiB, and importers count their jobs in a page that they share with the
+ * exporter.  A stop or revoke is -EBUSY while one of them has a copy in flight, and the
+ * end of a lease waits.  When it has succeeded, no job with bufs of the import reads or
+ * writes the memory.
  *
- * With the device among its devices such an mmap can be exported to other processes,
- * weir_mmap_export_device(), also by leases.  Importers need the same user, PID
- * namespace and GPU.  The driver maps all of an allocation into the importer, in blocks
- * of 2 MiB, and cannot take it back.  So a whole allocation is exported, whose length is
- * a multiple of 2 MiB, and importers count their jobs in a page that they share with the
- * exporter: a stop, revoke or end of a lease is -EBUSY while one of them has a copy in
- * flight, and after it has succeeded no job with bufs of the import reads or writes the
- * memory.  Importers do not write if the export is for reading.  All this holds for
- * importers that use this library; export memory that holds nothing else to others.  If
- * either process ends, the other one keeps the memory.
+ * An importer that does not use this library can read and write the memory as long as
+ * it likes, also if the export is for reading: do not export to one that is not
+ * trusted.  If either process ends, the other one keeps the memory.
  *
  * Memory of this process is reached directly if it is page-locked: bufs of an mmap
  * with the device (weir_mmap_add_device(), weir_pool_mmap()), or memory of
