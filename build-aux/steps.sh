@@ -180,8 +180,9 @@ compile_all()
 	build "$@" && { [ $long = 0 ] || run_make check TESTS=; }
 )
 
-# check NAME FLAGS...: build and run all tests.
-check() { build "$@" && run_make check; }
+# check NAME FLAGS...: build and run all tests, but for what WEIR_BUILT has seen of the
+# tree.
+check() { build "$@" && run_make check ${WEIR_BUILT:+tree_tests=}; }
 
 # In short form what is slow runs each case over one backend, in turn: over the other
 # one for the next commit.
@@ -199,6 +200,7 @@ check_asan() (in_turn && asan check)
 check_tsan()
 (
 	without_benchmarks
+	in_turn
 	wrapper=
 	if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]
 	then wrapper="setarch $(uname -m) -R"

@@ -96,14 +96,15 @@ rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
 	%D%/reactor/test-uring-entry %D%/reactor/test-uring-facts \
 	%D%/reactor/test-watch
 rdma_helpers =
-test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-browser.sh %D%/check-docs.sh \
-	%D%/check-errnos.sh %D%/check-examples.sh %D%/check-guides.sh \
-	%D%/check-headers.sh %D%/check-html.sh %D%/check-install.sh %D%/check-judge.sh \
-	%D%/check-layers.sh %D%/check-models.sh %D%/check-probes.sh \
-	%D%/check-rules.sh %D%/check-snippets.sh %D%/check-style.sh \
-	%D%/check-symbols.sh %D%/check-tap-run.sh %D%/check-words.sh \
-	%D%/interop/weir-nbd.sh \
-	%D%/interop/weir-proxy.sh
+test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-examples.sh \
+	%D%/check-install.sh %D%/check-models.sh %D%/check-probes.sh \
+	%D%/check-symbols.sh %D%/interop/weir-nbd.sh %D%/interop/weir-proxy.sh
+# What is the same however the tree was configured: build-aux/steps.sh does it once.
+tree_tests = %D%/check-browser.sh %D%/check-docs.sh %D%/check-errnos.sh \
+	%D%/check-guides.sh %D%/check-headers.sh %D%/check-html.sh \
+	%D%/check-judge.sh %D%/check-layers.sh %D%/check-rules.sh \
+	%D%/check-snippets.sh %D%/check-style.sh %D%/check-tap-run.sh \
+	%D%/check-words.sh
 
 include %D%/base/local.mk
 include %D%/reactor/local.mk
@@ -151,8 +152,8 @@ $(model_tests): %D%/libmock-uring.a
 # Programs that run another where a call is refused.
 check_PROGRAMS += $(rdma_helpers) %D%/support/without-call \
 	%D%/support/without-uring
-TESTS += $(test_scripts)
-EXTRA_DIST += $(test_scripts) \
+TESTS += $(test_scripts) $(tree_tests)
+EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-cuda.abi %D%/abi/libweir-fabric.abi \
 	%D%/abi/libweir-rdma.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
@@ -221,7 +222,8 @@ endif
 # One test and what it needs: make one TEST=test-op.  It needs the programs that it,
 # or a fixture of it, names.
 one:
-	@for t in $(test_programs) $(rdma_programs) $(test_scripts); do \
+	@for t in $(test_programs) $(rdma_programs) $(test_scripts) \
+	$(tree_tests); do \
 		case $$t in */'$(TEST)' | */'$(TEST)'.sh) ;; *) continue ;; esac; \
 		case $$t in *.sh) needs= source=$$t ;; \
 			*) needs=$$t source=$$t.c ;; esac; \
@@ -263,7 +265,7 @@ endif
 
 distcheck-scripts:
 	$(MAKE) distcheck DISTCHECK_CONFIGURE_FLAGS=--disable-static \
-		TESTS='$(test_scripts)' \
+		TESTS='$(test_scripts) $(tree_tests)' \
 		check_PROGRAMS='$(script_programs)'
 
 # Tests over RDMA, in a guest: RDMA_RESULTS is where their results go.  The

@@ -16,7 +16,7 @@
 
 static int rounds(void)
 {
-	return getenv("WEIR_TEST_LONG") ? 2000 : 200;
+	return want_long() ? 2000 : 200;
 }
 
 static struct weir_shared_pool *make_shared_pool(void)

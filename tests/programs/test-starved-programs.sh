@@ -26,7 +26,7 @@ nbd=$(absolute "${WEIR_NBD:-programs/weir-nbd/weir-nbd}")
 proxy=$(absolute "${WEIR_PROXY:-programs/weir-proxy/weir-proxy}")
 enter test-starved
 seeds=12
-[ "${WEIR_TEST_LONG:-}" ] && seeds=300
+[ "${WEIR_TEST_LONG:-0}" = 0 ] || seeds=300
 
 # begin PROGRAM ARGUMENTS...: as $pid, its output to out and err; from 1 to 10 of
 # 100 of its allocations fail.  libfabric is not loaded: where its own allocations
