@@ -26,6 +26,7 @@ nvidia-smi --query-gpu=name,driver_version --format=csv
 timeout 120 ./test-cuda-rules
 timeout 300 ./test-cuda
 timeout 300 ./test-cuda-share
+timeout 300 ./test-conform-cuda
 timeout 300 ./bench-cuda --reps 5 --dir /tmp
 END
 tar czf $dir.tar.gz $dir

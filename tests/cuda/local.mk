@@ -10,6 +10,9 @@ tests_mock_cuda_la_CFLAGS = $(AM_CFLAGS) -fPIC
 tests_mock_cuda_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 
 test_scripts += %D%/test-safetensors.sh
-cuda_tests += %D%/test-cuda %D%/test-cuda-rules %D%/test-cuda-share
+cuda_tests += %D%/test-conform-cuda %D%/test-cuda %D%/test-cuda-rules \
+	%D%/test-cuda-share
 %C%_test_cuda_rules_SOURCES = %D%/test-cuda-rules.c cuda/driver.c cuda/driver.h
 %C%_test_cuda_rules_CFLAGS = $(AM_CFLAGS)
+%C%_test_conform_cuda_SOURCES = %D%/test-conform-cuda.c cuda/driver.c cuda/driver.h
+%C%_test_conform_cuda_CFLAGS = $(AM_CFLAGS)

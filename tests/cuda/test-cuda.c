@@ -104,6 +104,37 @@ static void bytes_go_there_and_back(void **state)
 	gpu_end(&g);
 }
 
+/* Past the caches; what is beside it stays. */
+static void large_copy_goes_to_any_address(void **state)
+{
+	const size_t len = 3 * LEN + 5;
+	char *from, *to;
+	uint64_t addr;
+	struct gpu g;
+
+	gpu_begin(&g, state);
+	from = malloc(len);
+	to = malloc(len + 32);
+	fill_pattern(from, len, 0, 9);
+	assert_int_equal(weir_cuda_alloc(g.dev, &addr, len), 0);
+	assert_int_equal(copy(&g, weir_operand_at(g.domain, addr, len),
+			      weir_operand_mem(from, len)), len);
+	for (size_t at = 0; at < 16; at += 5) {
+		memset(to, 'g', len + 32);
+		assert_int_equal(copy(&g, weir_operand_mem(to + at, len),
+				      weir_operand_at(g.domain, addr, len)), len);
+		assert_true(is_pattern(to + at, len, 0, 9));
+		for (size_t i = 0; i < at; i++)
+			assert_int_equal(to[i], 'g');
+		for (size_t i = at + len; i < len + 32; i++)
+			assert_int_equal(to[i], 'g');
+	}
+	assert_int_equal(weir_cuda_free(g.dev, addr), 0);
+	free(from);
+	free(to);
+	gpu_end(&g);
+}
+
 static void bytes_move_within_the_gpu(void **state)
 {
 	struct gpu g;
@@ -410,6 +441,33 @@ static void bufs_of_an_mmap_with_the_device_are_page_locked(void **state)
 	assert_int_equal(weir_mmap_destroy(m), 0);
 	munmap(mem, LEN);
 	gpu_end(&g);
+}
+
+static void dmabuf_of_the_gpus_memory_is_the_range_of_an_mmap(void **state)
+{
+	const size_t len = (size_t)2 << 20;
+	struct weir_mmap *m = NULL;
+	uint64_t addr = 0;
+	struct gpu g;
+	int fd = -1, err;
+
+	gpu_begin(&g, state);
+	assert_int_equal(weir_cuda_alloc(g.dev, &addr, len), 0);
+	err = weir_cuda_dmabuf(g.dev, addr, len, &fd);
+	if (!err) {
+		assert_int_equal(weir_mmap_create(&m, NULL), 0);
+		assert_int_equal(weir_mmap_set_dmabuf(m, fd, 0, len), 0);
+		close(fd);
+		assert_int_equal(weir_mmap_start(m), 0);
+		print_message("# the domain of a dma-buf of it: %s\n",
+			      weir_domain_id(weir_mmap_domain(m)));
+		assert_int_equal(weir_mmap_destroy(m), 0);
+	}
+	assert_int_equal(weir_cuda_free(g.dev, addr), 0);
+	gpu_end(&g);
+	if (err == -EOPNOTSUPP)
+		skip_because("there is no dma-buf of it");
+	assert_int_equal(err, 0);
 }
 
 static void file_goes_to_the_gpu_and_back(void **state)
@@ -853,6 +911,7 @@ static void child_of_fork_has_no_device(void **state)
 static const struct harness_case cases[] = {
 	CASE(devices_are_listed_with_their_memory),
 	CASE(bytes_go_there_and_back),
+	CASE(large_copy_goes_to_any_address),
 	CASE(bytes_move_within_the_gpu),
 	CASE(bytes_move_between_gpus),
 	CASE(pieces_of_the_sides_may_differ),
@@ -864,6 +923,7 @@ static const struct harness_case cases[] = {
 	CASE(memory_in_pages_of_its_own_is_aligned_and_given_back),
 	CASE(pointer_is_known_by_its_allocation),
 	CASE(bufs_of_an_mmap_with_the_device_are_page_locked),
+	REAL(dmabuf_of_the_gpus_memory_is_the_range_of_an_mmap),
 	REAL(file_goes_to_the_gpu_and_back),
 	CASE(checksum_of_the_gpus_memory_is_taken_through_staging),
 	CASE(cancel_ends_at_once_what_has_not_begun),

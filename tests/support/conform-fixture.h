@@ -29,6 +29,8 @@ struct place {
 	struct weir_dm *dm[AREAS];
 	char *mem[AREAS];
 	struct weir_mmap *m[AREAS];
+	/* Bytes that are seen by a call: to or from an address of the area. */
+	void (*see)(uint64_t addr, char *buf, size_t len, bool put);
 	const void *ctx[AREAS]; /* Of its locations. */
 	uint64_t base[AREAS]; /* The address of its first byte. */
 	bool there;
@@ -87,7 +89,9 @@ static inline void put_dm(struct weir_dm *dm, size_t off, const char *buf,
 static inline void look(const struct place *p, int area, size_t off, char *buf,
 			size_t len)
 {
-	if (p->fd[area] >= 0)
+	if (p->see)
+		p->see(p->base[area] + off, buf, len, false);
+	else if (p->fd[area] >= 0)
 		assert_int_equal(pread(p->fd[area], buf, len, (off_t)off), len);
 	else if (p->dm[area])
 		look_dm(p->dm[area], off, buf, len);
@@ -98,7 +102,9 @@ static inline void look(const struct place *p, int area, size_t off, char *buf,
 static inline void put(const struct place *p, int area, size_t off,
 		       const char *buf, size_t len)
 {
-	if (p->fd[area] >= 0)
+	if (p->see)
+		p->see(p->base[area] + off, (char *)buf, len, true);
+	else if (p->fd[area] >= 0)
 		assert_int_equal(pwrite(p->fd[area], buf, len, (off_t)off),
 				 len);
 	else if (p->dm[area])
