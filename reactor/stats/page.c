@@ -460,7 +460,6 @@ void snapshot_info(const struct snapshot *snap, struct weir_stats_info *ret)
  * readers never see one that is half made.
  */
 
-#define PUBLISH "weir_stats_publish"
 #define CHUNK UINT64_C(65536)	/* A page grows by this much. */
 
 /* The offset of the tables; it leaves space for a larger header. */
@@ -537,14 +536,21 @@ static void fill_header(struct stats_header *h)
 	snprintf(h->weir, sizeof(h->weir), "%s", weir_version());
 }
 
+/* The call that makes the page, for messages. */
+static const char *call(void)
+{
+	return page.offer ? "weir_stats_offer" : "weir_stats_publish";
+}
+
 /* A write beyond the limit would raise SIGXFSZ instead of failing. */
 static int check_limit(void)
 {
 	struct rlimit lim;
 
 	if (!getrlimit(RLIMIT_FSIZE, &lim) && lim.rlim_cur < STATS_SIZE_MAX)
-		return why(-EFBIG, PUBLISH ": ulimit -f is %llu KiB, this needs "
-			   "%llu KiB", (unsigned long long)lim.rlim_cur >> 10,
+		return why(-EFBIG, "%s: ulimit -f is %llu KiB, this needs "
+			   "%llu KiB", call(),
+			   (unsigned long long)lim.rlim_cur >> 10,
 			   (unsigned long long)STATS_SIZE_MAX >> 10);
 	return 0;
 }
@@ -554,18 +560,18 @@ static int map_file(int fd)
 	void *at;
 
 	if (fault("stats file") || ftruncate(fd, (off_t)STATS_SIZE_MAX))
-		return why(-ENOSPC, PUBLISH ": no capacity for the page");
+		return why(-ENOSPC, "%s: no capacity for the page", call());
 	at = mmap(NULL, STATS_SIZE_MAX, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		  0);
 	if (at == MAP_FAILED)
-		return why(-ENOMEM, PUBLISH ": mmap: %s", strerror(errno));
+		return why(-ENOMEM, "%s: mmap: %s", call(), strerror(errno));
 	page.fd = fd;
 	page.allocated = 0;
 	page.last_id = 0;
 	if (!page_has_capacity(RECORDS_AT)) {
 		munmap(at, STATS_SIZE_MAX);
 		page.fd = -1;
-		return why(-ENOSPC, PUBLISH ": no capacity for the page");
+		return why(-ENOSPC, "%s: no capacity for the page", call());
 	}
 	page.header = at;
 	return 0;
@@ -576,13 +582,13 @@ static int fill_file(int dir, const char *hidden, const char *name, int fd)
 	int err;
 
 	if (flock(fd, LOCK_EX | LOCK_NB))
-		return why(-errno, PUBLISH ": flock: %s", strerror(errno));
+		return why(-errno, "%s: flock: %s", call(), strerror(errno));
 	err = map_file(fd);
 	if (err)
 		return err;
 	fill_header(page.header);
 	if (renameat(dir, hidden, dir, name)) {
-		err = why(-errno, PUBLISH ": rename: %s", strerror(errno));
+		err = why(-errno, "%s: rename: %s", call(), strerror(errno));
 		munmap(page.header, STATS_SIZE_MAX);
 		page.header = NULL;
 		page.fd = -1;
@@ -602,7 +608,7 @@ static int make_file(int dir)
 	fd = openat(dir, hidden,
 		    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return why(-errno, PUBLISH ": %s: %s", hidden, strerror(errno));
+		return why(-errno, "%s: %s: %s", call(), hidden, strerror(errno));
 	err = fill_file(dir, hidden, name, fd);
 	if (err) {
 		unlinkat(dir, hidden, 0);
@@ -617,7 +623,7 @@ static int publish_in(const char *path)
 {
 	int dir, err;
 
-	dir = place_open(path, true, geteuid(), PUBLISH);
+	dir = place_open(path, true, geteuid(), call());
 	if (dir < 0)
 		return dir;
 	stats_sweep(dir);
@@ -649,21 +655,21 @@ static int publish(const char *dir, bool offer)
 		__atomic_store_n(&page.header->offered, 0, __ATOMIC_RELAXED);
 	if (page.header)
 		return 0;
+	page.offer = offer;
 	err = check_limit();
 	if (err)
 		return err;
 	pthread_once(&once, on_first);
-	page.offer = offer;
 	return dir ? publish_in(dir) : publish_somewhere();
 }
 
-static int publish_checked(const char *dir, bool offer, const char *call)
+static int publish_checked(const char *dir, bool offer, const char *name)
 {
 	int err;
 
 	if (dir && (*dir != '/' || strlen(dir) >= PLACE_MAX))
 		return why(-EINVAL, "%s: '%s' is no absolute path, or too long",
-			   call, dir);
+			   name, dir);
 	pthread_mutex_lock(&page.lock);
 	err = publish(dir, offer);
 	pthread_mutex_unlock(&page.lock);
@@ -672,7 +678,7 @@ static int publish_checked(const char *dir, bool offer, const char *call)
 
 int weir_stats_publish(const char *dir)
 {
-	return publish_checked(dir, false, PUBLISH);
+	return publish_checked(dir, false, "weir_stats_publish");
 }
 
 int weir_stats_offer(const char *dir)

@@ -3,7 +3,7 @@
 /*
  * The cuda engine does what the cpu engine does: test-conform.c's comparison, between
  * the memory of a GPU and other places.  Page-locked memory goes directly; other memory,
- * files and sums go through staging.  What is there is seen by the driver's own copies.
+ * files, processes and sums go through staging.  What is there is seen by the driver's own copies.
  */
 
 #include "tests/support/conform-fixture.h"
@@ -17,10 +17,10 @@
 #define BLOCK ((size_t)2 << 20)
 
 /* Here; and the GPU's memory by address, by bufs, and by bufs of an import. */
-enum where { MEMORY, LOCKED, FILE_CACHED, GPU, GPU_BUFS, IMPORT, PLACES };
+enum where { MEMORY, LOCKED, FILE_CACHED, PROCESS, GPU, GPU_BUFS, IMPORT, PLACES };
 
 static const char *const names[] = {
-	"memory", "page-locked memory", "file", "gpu", "gpu's bufs",
+	"memory", "page-locked memory", "file", "process", "gpu", "gpu's bufs",
 	"import of the gpu's",
 };
 
@@ -45,15 +45,14 @@ static void see(uint64_t addr, char *buf, size_t len, bool put)
 	assert_int_equal(cu->stream_sync(stream), 0);
 }
 
-/* One side is the GPU's.  How that is named does not matter to a file, nor, but for one
- * of each, to the GPU's memory on the other side. */
+/* One side is the GPU's.  How that is named does not matter to a file or process, nor,
+ * but for one of each, to the GPU's memory on the other side. */
 static bool is_tried(const struct fixture *g, int from, int to)
 {
 	(void)g;
 	if (want_long() || (from < FILE_CACHED || to < FILE_CACHED))
 		return from >= GPU || to >= GPU;
-	return from == FILE_CACHED ? to == GPU :
-	       to == FILE_CACHED ? from == GPU : to == from % IMPORT + 1;
+	return from < GPU ? to == GPU : to < GPU ? from == GPU : to == from + 1;
 }
 
 static struct weir_mmap *start_on(struct weir_device *dev, struct weir_mmap *m)
@@ -120,6 +119,9 @@ static void place_begin(struct pair *l, void **state, int where, int area)
 	} else {
 		memory_begin(&l->g, p, area);
 	}
+	if (where == PROCESS)
+		p->there = !weir_domain_process_create(&p->d[area], getpid(),
+						       NULL);
 	if (where == LOCKED) {
 		assert_int_equal(weir_mmap_create(&p->m[area], NULL), 0);
 		assert_int_equal(weir_mmap_set_memrange(p->m[area],
@@ -169,7 +171,7 @@ static void area_end(struct pair *l, int where, int area)
 		assert_int_equal(weir_mmap_destroy(l->theirs[area]), 0);
 	if (where >= GPU)
 		assert_int_equal(weir_cuda_free(l->dev, p->base[area]), 0);
-	if (where == FILE_CACHED)
+	if (where < GPU)
 		assert_int_equal(weir_domain_destroy(p->d[area]), 0);
 	if (p->fd[area] >= 0)
 		close(p->fd[area]);

@@ -38,7 +38,7 @@ struct place {
 	bool remote;
 };
 
-#define PLACES_MAX 6
+#define PLACES_MAX 7
 
 struct fixture {
 	struct weir_reactor *r;
