@@ -217,7 +217,7 @@ make_files
 built=$("$program" --compress=zstd files/small x 2>&1 | grep 'built without'
 	"$program" --compress=gzip files/small x 2>&1 | grep 'built without'
 	"$program" --encrypt=key files/empty x 2>&1 | grep 'built without')
-for backend in ${WEIR_TEST_BACKEND:-uring ev}; do
+for backend in $(backends); do
 	if [ "$built" ]; then
 		result ok 'all of it' "$built"
 	elif reason=$("$program" --backend=$backend files/small x 2>&1 |

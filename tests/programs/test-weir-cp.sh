@@ -655,7 +655,7 @@ run_all()
 }
 
 prepare
-for backend in ${WEIR_TEST_BACKEND:-uring ev}; do
+for backend in $(backends); do
 	if reason=$(refused $backend); then
 		result ok 'all of it' "$reason"
 	else

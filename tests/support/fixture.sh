@@ -84,6 +84,17 @@ run()
 	fi
 }
 
+# Those that a script of many cases runs over: both, or what the environment asks for.
+backends()
+{
+	case ${WEIR_TEST_IN_TURN:-} in
+	1) set -- uring ;;
+	2) set -- ev ;;
+	*) set -- uring ev ;;
+	esac
+	echo "${WEIR_TEST_BACKEND:-$*}"
+}
+
 # no_backend NAME PROGRAM: why it is not run over; PROGRAM is weir.
 no_backend()
 {
