@@ -257,6 +257,15 @@ void io_sigpipe_end(struct io_sigpipe *s, bool broke)
 	pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
 }
 
+bool io_lingers(int fd)
+{
+	struct linger linger;
+	socklen_t len = sizeof(linger);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len) &&
+	       linger.l_onoff && linger.l_linger;
+}
+
 int io_send_flags(uint32_t flags)
 {
 	return MSG_NOSIGNAL | (int)(flags & IO_SENDMSG_FLAGS);

@@ -227,6 +227,9 @@ int io_send_flags(uint32_t flags);
 short io_poll_mask(uint32_t events);
 uint32_t io_poll_events(int mask, uint32_t events);
 
+/* Whether @fd is a socket whose close(2) waits for its peer. */
+bool io_lingers(int fd);
+
 /* Do all of @op by system calls, and return the result.  Any thread. */
 int64_t io_sync(struct weir_op *op);
 

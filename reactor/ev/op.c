@@ -481,15 +481,11 @@ static enum ev_file file_kind(int fd)
 /* A socket that lingers makes close(2) wait, and so may a file's last close. */
 static bool close_may_block(int fd)
 {
-	struct linger linger;
-	socklen_t len = sizeof(linger);
-
 	switch (file_kind(fd)) {
 	case EV_FILE_STREAM:
 		return false;
 	case EV_FILE_SOCKET:
-		return getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len) ||
-		       (linger.l_onoff && linger.l_linger);
+		return io_lingers(fd);
 	default:
 		return true;
 	}

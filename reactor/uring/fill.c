@@ -225,6 +225,9 @@ static void fill_close(const struct uring *u, struct io_uring_sqe *sqe,
 	(void)u;
 	sqe->opcode = IORING_OP_CLOSE;
 	sqe->fd = op->u.io.fd;
+	/* Or else the kernel waits for the peer in io_uring_enter(2). */
+	if (io_lingers(op->u.io.fd))
+		sqe->flags |= IOSQE_ASYNC;
 }
 
 static void fill_statx(const struct uring *u, struct io_uring_sqe *sqe,

@@ -1433,16 +1433,22 @@ static void cancelled_connect_to_a_full_backlog_ends(void **state)
 	close(l);
 }
 
-/* What lingers is a worker's: the loop goes on meanwhile. */
+/* What lingers is a worker's: the loop goes on meanwhile, and not after an hour. */
 static void close_that_lingers_does_not_hold_up_the_loop(void **state)
 {
-	struct linger linger = { .l_onoff = 1, .l_linger = 30 };
+	struct linger linger = { .l_onoff = 1, .l_linger = 3600 };
 	struct weir_reactor *r = start_reactor(state);
+	int small = 65536, large = 1 << 20;
 	struct rec closed, other;
 	char buf[65536];
 	int fd[2];
 
 	tcp_pair(fd);
+	/* Or else the peer's kernel may take all of it when it finds the time. */
+	assert_int_equal(setsockopt(fd[1], SOL_SOCKET, SO_RCVBUF, &small,
+				    sizeof(small)), 0);
+	assert_int_equal(setsockopt(fd[0], SOL_SOCKET, SO_SNDBUF, &large,
+				    sizeof(large)), 0);
 	stuff(fd[0]);
 	assert_int_equal(setsockopt(fd[0], SOL_SOCKET, SO_LINGER, &linger,
 				    sizeof(linger)), 0);
