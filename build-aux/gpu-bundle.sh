@@ -25,6 +25,7 @@ export LD_LIBRARY_PATH WEIR_CUDA_LIBRARY
 nvidia-smi --query-gpu=name,driver_version --format=csv
 timeout 120 ./test-cuda-rules
 timeout 300 ./test-cuda
+timeout 300 ./test-cuda-page
 timeout 300 ./test-cuda-share
 timeout 300 ./test-conform-cuda
 timeout 300 ./bench-cuda --reps 5 --dir /tmp

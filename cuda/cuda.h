@@ -21,7 +21,7 @@ struct engine;
 
 struct cuda_device {
 	const struct cuda_driver *driver;
-	struct weir_device *dev;	/* NULL: closed, its domain is in use. */
+	_Atomic(struct weir_device *) dev; /* NULL: closed, but it is in use. */
 	struct weir_domain *domain;
 	CUcontext ctx;
 	CUdevice number;
@@ -52,11 +52,15 @@ struct cuda_space {
 	_Atomic(struct weir_domain *) domain;
 	struct cuda_device *device;	/* NULL: the place is free. */
 	struct cuda_import *import;	/* NULL: all of it. */
+	_Atomic uint64_t start;		/* Of its mapping; 0: none. */
 };
 
 /* The space of @domain, or NULL: it is none of this library's.  Any thread, never
  * blocks. */
 const struct cuda_space *cuda_space_of(const struct weir_domain *domain);
+
+/* Whether the driver maps memory of another process at @start.  Any thread. */
+bool cuda_is_imported(uint64_t start);
 
 /* Make a domain; @len is 0 for all of @device.  Returns 0, or a negative errno with a
  * message. */
@@ -80,6 +84,10 @@ bool cuda_has_allocated(uint64_t addr);
 
 /* Looks @addr up.  The device's context is current. */
 struct cuda_range cuda_look_up(const struct cuda_device *device, uint64_t addr);
+
+/* @err of a call for @what, as an errno with its message, which begins with @call. */
+int cuda_failed(struct cuda_device *device, const char *call, const char *what,
+		CUresult err);
 
 /* After @err the context of @device is of no use any more. */
 bool cuda_is_fatal(CUresult err);

@@ -59,11 +59,15 @@ bool cuda_is_fatal(CUresult err)
 
 void cuda_lose(struct cuda_device *device, CUresult err)
 {
+	struct weir_device *dev;
 	int none = 0;
 
-	if (atomic_compare_exchange_strong(&device->lost, &none, err) &&
-	    device->dev)
-		weir_provider_lost(device->dev);
+	if (!atomic_compare_exchange_strong(&device->lost, &none, err))
+		return;
+	/* Another thread may close it meanwhile. */
+	dev = atomic_load(&device->dev);
+	if (dev)
+		weir_provider_lost(dev);
 }
 
 void cuda_keep(struct cuda_device *device, struct engine *engine,
@@ -74,9 +78,8 @@ void cuda_keep(struct cuda_device *device, struct engine *engine,
 		;
 }
 
-/* @err of a call for @what, as an errno with its message. */
-static int failed(struct cuda_device *device, const char *call,
-		  const char *what, CUresult err)
+int cuda_failed(struct cuda_device *device, const char *call, const char *what,
+		CUresult err)
 {
 	if (!err)
 		return 0;
@@ -99,6 +102,16 @@ const struct cuda_space *cuda_space_of(const struct weir_domain *domain)
 					 memory_order_acquire) == domain)
 			return &spaces[i];
 	return NULL;
+}
+
+bool cuda_is_imported(uint64_t start)
+{
+	int n = atomic_load_explicit(&n_spaces, memory_order_acquire), i = 0;
+
+	while (i < n && atomic_load_explicit(&spaces[i].start,
+					     memory_order_relaxed) != start)
+		i++;
+	return i < n;
 }
 
 /* A free place, under the lock. */
@@ -137,6 +150,7 @@ int cuda_space_add(struct weir_domain **ret, struct cuda_device *device,
 	if (space) {
 		space->device = device;
 		space->import = import;
+		atomic_store(&space->start, import ? import->start : 0);
 		atomic_store(&space->domain, *ret);
 	}
 	pthread_mutex_unlock(&spaces_lock);
@@ -159,6 +173,8 @@ int cuda_space_del(struct weir_domain *domain)
 	if (err)
 		atomic_store(&space->domain, domain);
 	else
+		atomic_store(&space->start, 0);
+	if (!err)
 		space->device = NULL;
 	pthread_mutex_unlock(&spaces_lock);
 	return err;
@@ -267,7 +283,7 @@ static int open_device(void *arg, struct weir_device *dev, void **card)
 	if (!device)
 		return -ENOMEM;
 	device->driver = driver;
-	device->dev = dev;
+	atomic_init(&device->dev, dev);
 	device->number = atoi(caps.name + strlen("cuda"));
 	res = driver->ctx_retain(&device->ctx, device->number);
 	if (res) {
@@ -288,15 +304,15 @@ static int open_device(void *arg, struct weir_device *dev, void **card)
 	return 0;
 }
 
-/* A domain that is in use is kept, and the device with it, but for what the library
- * has of it. */
+/* A domain that is in use is kept, and the device with it. */
 static void close_device(void *card)
 {
 	struct cuda_device *device = card;
 
-	if (cuda_space_del(device->domain))
-		device->dev = NULL;
-	else
+	cuda_imports_retry();
+	/* Engines and imports may have the device still. */
+	atomic_store(&device->dev, NULL);
+	if (!cuda_space_del(device->domain))
 		cuda_unref(device);
 }
 
@@ -337,7 +353,7 @@ static int lock_pages(struct cuda_device *device,
 				flags | CU_MEMHOSTREGISTER_READ_ONLY);
 		cuda_leave(device);
 	}
-	return failed(device, "weir_mmap_keys",
+	return cuda_failed(device, "weir_mmap_keys",
 		      "the pages cannot be locked; see ulimit -l", err);
 }
 
@@ -351,7 +367,7 @@ static int unlock_pages(struct cuda_device *device, void *pages)
 		return 0;
 	err = device->driver->host_unregister(pages);
 	cuda_leave(device);
-	return cuda_is_fatal(err) ? 0 : failed(device, "weir_mmap_stop",
+	return cuda_is_fatal(err) ? 0 : cuda_failed(device, "weir_mmap_stop",
 					       "the pages stay locked", err);
 }
 
@@ -546,7 +562,7 @@ int weir_cuda_alloc(struct weir_device *dev, uint64_t *addr, size_t len)
 	}
 	if (err) {
 		free(a);
-		return failed(device, "weir_cuda_alloc", "no memory of the GPU",
+		return cuda_failed(device, "weir_cuda_alloc", "no memory of the GPU",
 			      err);
 	}
 	allocation_add(a, got);
@@ -655,7 +671,7 @@ static int alloc_pages(struct cuda_device *device, uint64_t *addr, size_t len,
 		res = d->granularity(&granularity, &prop,
 				     CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
 	if (res)
-		return failed(device, PAGES, "no granularity", res);
+		return cuda_failed(device, PAGES, "no granularity", res);
 	err = check_pages(device, opts, len, least, &granularity);
 	if (err)
 		return err;
@@ -666,7 +682,7 @@ static int alloc_pages(struct cuda_device *device, uint64_t *addr, size_t len,
 	res = make_pages(d, &prop, granularity, a, &got);
 	if (res) {
 		free(a);
-		return failed(device, PAGES, "no memory of the GPU", res);
+		return cuda_failed(device, PAGES, "no memory of the GPU", res);
 	}
 	allocation_add(a, got);
 	*addr = got;
@@ -693,7 +709,7 @@ int weir_cuda_alloc_pages(struct weir_device *dev, uint64_t *addr, size_t len,
 				    "CUDA 10.2");
 	res = cuda_enter(device);
 	if (res)
-		return failed(device, PAGES, "", res);
+		return cuda_failed(device, PAGES, "", res);
 	err = alloc_pages(device, addr, len, &opts);
 	cuda_leave(device);
 	return err;
@@ -734,7 +750,7 @@ int weir_cuda_free(struct weir_device *dev, uint64_t addr)
 		cuda_leave(device);
 	}
 	free(a);
-	return failed(device, "weir_cuda_free", "the GPU's memory", err);
+	return cuda_failed(device, "weir_cuda_free", "the GPU's memory", err);
 }
 
 int weir_cuda_pointer(struct weir_device *dev, uint64_t addr,
@@ -752,7 +768,7 @@ int weir_cuda_pointer(struct weir_device *dev, uint64_t addr,
 				    "answer is not set");
 	err = cuda_enter(device);
 	if (err)
-		return failed(device, "weir_cuda_pointer", "", err);
+		return cuda_failed(device, "weir_cuda_pointer", "", err);
 	range = cuda_look_up(device, addr);
 	cuda_leave(device);
 	if (!range.len)
@@ -790,7 +806,7 @@ int weir_cuda_dmabuf(struct weir_device *dev, uint64_t addr, size_t len, int *fd
 		cuda_leave(device);
 	}
 	if (err)
-		return failed(device, "weir_cuda_dmabuf",
+		return cuda_failed(device, "weir_cuda_dmabuf",
 			      "not whole pages of the GPU's memory", err);
 	*fd = got;
 	return 0;

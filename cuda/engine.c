@@ -63,7 +63,7 @@ struct cuda_job {
 	int32_t res;			/* 0: nothing has ended it early. */
 	int32_t code;			/* The driver's. */
 	bool staged;			/* Memory that is not page-locked. */
-	bool imported;			/* A side is another process's. */
+	struct cuda_import *src, *dst;	/* NULL: not of another process. */
 };
 
 _Static_assert(sizeof(struct cuda_job) <= WEIR_JOB_AREA, "it fits");
@@ -143,70 +143,65 @@ static void queue_del(struct stream *s, struct cuda_job *p)
 
 /* Imports, of which a job has at most two. */
 
-static struct cuda_import *import_of(const struct weir_job *job, int side)
+static void leave_imports(const struct cuda_job *p)
 {
-	const struct weir_domain *d = weir_job_domain(job, side);
-	const struct cuda_space *space = d ? cuda_space_of(d) : NULL;
-
-	return space ? space->import : NULL;
+	if (p->src)
+		cuda_import_leave(p->src);
+	if (p->dst)
+		cuda_import_leave(p->dst);
 }
 
-static void leave_imports(const struct weir_job *job)
+/* Counts the job, until leave_imports(). */
+static int enter_imports(const struct cuda_job *p)
 {
-	struct cuda_import *src = import_of(job, WEIR_JOB_SRC);
-	struct cuda_import *dst = import_of(job, WEIR_JOB_DST);
+	int err = p->src ? cuda_import_enter(p->src) : 0;
 
-	if (src)
-		cuda_import_leave(src);
-	if (dst)
-		cuda_import_leave(dst);
+	if (err || !p->dst)
+		return err;
+	err = cuda_import_enter(p->dst);
+	if (err && p->src)
+		cuda_import_leave(p->src);
+	return err;
 }
 
-static void tell_revoked(const struct weir_operand *o)
+static bool is_stale(const struct cuda_import *import)
 {
-	if (o->buf)
+	return import && cuda_import_is_stale(import);
+}
+
+static bool imports_are_stale(const struct cuda_job *p)
+{
+	return is_stale(p->src) || is_stale(p->dst);
+}
+
+static void tell_revoked(const struct cuda_import *import,
+			 const struct weir_operand *o)
+{
+	if (is_stale(import) && o->buf)
 		weir_provider_revoked(weir_buf_mmap(o->buf));
 }
 
-static int refuse_stale(struct weir_job *job, const struct cuda_import *src,
-			const struct cuda_import *dst)
+static int refuse_stale(struct weir_job *job, const struct cuda_job *p)
 {
-	if (src && cuda_import_is_stale(src))
-		tell_revoked(&job->src);
-	if (dst && cuda_import_is_stale(dst))
-		tell_revoked(&job->dst);
+	tell_revoked(p->src, &job->src);
+	tell_revoked(p->dst, &job->dst);
 	return weir_why_set(-ESTALE, "weir_job_start: the exporter has taken the "
 			    "memory back");
 }
 
-/* Counts @job, until leave_imports(). */
-static int enter_imports(struct weir_job *job, struct cuda_import *src,
-			 struct cuda_import *dst)
+/* After an error of the GPU nobody knows whether copies of another process's memory
+ * have ended.  They stay counted until this process ends, which has to anyway. */
+static void keep_counted(struct cuda_import **import)
 {
-	if (src && cuda_import_enter(src))
-		return refuse_stale(job, src, dst);
-	if (!dst || !cuda_import_enter(dst))
-		return 0;
-	if (src)
-		cuda_import_leave(src);
-	return refuse_stale(job, src, dst);
-}
-
-static bool imports_are_stale(const struct weir_job *job)
-{
-	const struct cuda_import *src = import_of(job, WEIR_JOB_SRC);
-	const struct cuda_import *dst = import_of(job, WEIR_JOB_DST);
-
-	return (src && cuda_import_is_stale(src)) ||
-	       (dst && cuda_import_is_stale(dst));
+	if (*import && (*import)->start)
+		*import = NULL;
 }
 
 static void end(struct weir_job *job, struct cuda_job *p)
 {
 	if (p->pprev)
 		queue_del(p->stream, p);
-	if (p->imported)
-		leave_imports(job);
+	leave_imports(p);
 	weir_job_end(job, p->done, p->res, p->code);
 }
 
@@ -221,6 +216,14 @@ static void wait_for_all(struct gpu *gpu)
 	for (int i = 0; i < STREAMS; i++)
 		d->stream_sync(gpu->streams[i].stream);
 	cuda_leave(gpu->device);
+}
+
+static void fail(struct cuda_job *p, CUresult code)
+{
+	p->res = -EIO;
+	p->code = code;
+	keep_counted(&p->src);
+	keep_counted(&p->dst);
 }
 
 /* Ends all jobs of @gpu: its context has failed with @code. */
@@ -242,8 +245,7 @@ static void fail_all(struct gpu *gpu, CUresult code)
 		for (; s->ended != s->posted; s->ended++) {
 			job = s->slices[s->ended % SLICES].job;
 			p = part_of(job);
-			p->res = -EIO;
-			p->code = code;
+			fail(p, code);
 			if (!--p->in_flight)
 				end(job, p);
 		}
@@ -251,8 +253,7 @@ static void fail_all(struct gpu *gpu, CUresult code)
 		s->b_ended = s->b_posted;
 		while ((job = s->first)) {
 			p = part_of(job);
-			p->res = -EIO;
-			p->code = code;
+			fail(p, code);
 			end(job, p);
 		}
 	}
@@ -357,13 +358,23 @@ static void break_off(struct stream *s, struct weir_job *job, int32_t res,
 		end(job, p);
 }
 
-static void refused(struct stream *s, struct weir_job *job, struct slice *slice,
-		    CUresult err)
+/* Returns the error that has ended the context. */
+static CUresult refused(struct stream *s, struct weir_job *job,
+			struct slice *slice, CUresult err)
 {
+	const struct cuda_driver *d = s->gpu->device->driver;
+	CUresult res = CUDA_SUCCESS;
+
+	/* A fill is several calls, of which the driver may have taken some. */
+	if (job->kind == WEIR_JOB_FILL)
+		res = d->stream_sync(s->stream);
+	if (res)
+		return res;
 	if (slice->slot)
 		s->gpu->slots[s->gpu->n_slots++] = slice->slot;
 	break_off(s, job, err == CUDA_ERROR_INVALID_VALUE ? -EFAULT :
 							   cuda_errno(err), err);
+	return CUDA_SUCCESS;
 }
 
 /* Ends the batch of the slices that were posted last; without its event they would
@@ -393,7 +404,8 @@ static CUresult post(struct stream *s)
 	struct cuda_job *p;
 
 	while (!err && (job = s->first) && has_capacity(s, p = part_of(job))) {
-		if (p->imported && imports_are_stale(job)) {
+		if (imports_are_stale(p)) {
+			refuse_stale(job, p);
 			break_off(s, job, -ESTALE, 0);
 			continue;
 		}
@@ -402,8 +414,7 @@ static CUresult post(struct stream *s)
 		if (cuda_is_fatal(err))
 			return err;
 		if (err) {
-			refused(s, job, slice, err);
-			err = CUDA_SUCCESS;
+			err = refused(s, job, slice, err);
 			continue;
 		}
 		s->posted++;
@@ -779,6 +790,9 @@ static bool is_known(struct gpu *gpu, uint64_t addr, uint64_t len, bool is_host)
 	cuda_leave(gpu->device);
 	if (range.is_host != is_host || !is_within(&range, addr, len))
 		return false;
+	/* It has a domain of its own, whose jobs are counted. */
+	if (!is_host && cuda_is_imported(range.start))
+		return false;
 	/* What is not ours the program may free without our knowing: the driver
 	 * takes a GPU's address that it does not know for one of this process. */
 	if (!is_host && cuda_has_allocated(range.start))
@@ -805,14 +819,16 @@ static bool side_is_known(struct gpu *gpu, const struct weir_job *job, int side,
 /* Bufs of an mmap with this device are page-locked. */
 static bool bufs_are_locked(struct gpu *gpu, const struct weir_job *job, int side)
 {
+	struct weir_device *dev = atomic_load(&gpu->device->dev);
 	struct weir_provider_key keys[PIECES];
 	struct iovec iov[PIECES];
 	uint64_t at = 0;
 	uint32_t n, i;
 
+	if (!dev)
+		return false;
 	while ((n = weir_job_pieces(job, side, at, iov, PIECES))) {
-		if (weir_job_keys(job, side, at, gpu->device->dev, keys, n) !=
-		    (int)n)
+		if (weir_job_keys(job, side, at, dev, keys, n) != (int)n)
 			return false;
 		for (i = 0; i < n; i++)
 			at += iov[i].iov_len;
@@ -825,7 +841,7 @@ static bool is_staged(struct gpu *gpu, const struct weir_job *job, int side)
 	const struct weir_operand *o = side == WEIR_JOB_SRC ? &job->src :
 							      &job->dst;
 
-	if (o->buf && gpu->device->dev && bufs_are_locked(gpu, job, side))
+	if (o->buf && bufs_are_locked(gpu, job, side))
 		return false;
 	return !side_is_known(gpu, job, side, true);
 }
@@ -845,9 +861,11 @@ static int check(struct gpu *gpu, struct weir_job *job,
 	if (!is_there(gpu, job, WEIR_JOB_SRC, src) ||
 	    !is_there(gpu, job, WEIR_JOB_DST, dst))
 		return weir_why_set(-ERANGE, "weir_job_start: an address is not in "
-				    "one allocation of the memory of a GPU");
+				    "one allocation of the memory of a GPU; what "
+				    "was imported is in a domain of its own");
 	*p = (struct cuda_job){ .stream = &gpu->streams[WITHIN] };
-	p->imported = (src && src->import) || (dst && dst->import);
+	p->src = src ? src->import : NULL;
+	p->dst = dst ? dst->import : NULL;
 	if (job->kind == WEIR_JOB_FILL || (src && dst))
 		return 0;
 	p->stream = &gpu->streams[dst ? TO_GPU : FROM_GPU];
@@ -901,9 +919,8 @@ static int start(void *arg, struct weir_job *job)
 	err = gpu_of(&gpu, arg, device);
 	if (!err)
 		err = check(gpu, job, src, dst);
-	if (!err && part_of(job)->imported)
-		err = enter_imports(job, src ? src->import : NULL,
-				    dst ? dst->import : NULL);
+	if (!err && enter_imports(part_of(job)))
+		err = refuse_stale(job, part_of(job));
 	if (!err)
 		queue_push(part_of(job)->stream, job);
 	return err;

@@ -17,8 +17,8 @@ EXTRA_DIST += %D%/README.md build-aux/gpu-bundle.sh
 
 # The tests and the benchmark for a machine with a GPU: docs/cuda.md.
 gpu_programs = tests/cuda/test-cuda tests/cuda/test-cuda-rules \
-	tests/cuda/test-conform-cuda \
-	tests/cuda/test-cuda-share bench/bench-cuda
+	tests/cuda/test-cuda-page tests/cuda/test-cuda-share \
+	tests/cuda/test-conform-cuda bench/bench-cuda
 gpu-bundle: $(gpu_programs)
 	$(SHELL) $(srcdir)/build-aux/gpu-bundle.sh $(gpu_programs)
 CLEANFILES += gpu-bundle.tar.gz

@@ -5,14 +5,16 @@
 #endif
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <weir/domain-user.h>
@@ -21,56 +23,22 @@
 #include "cuda/share.h"
 
 #define BLOCK ((uint64_t)2 << 20)	/* What the driver maps is whole ones. */
-#define PLACES 63u
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define LOOKS 20			/* At importers that are busy, */
-#define LOOK_NS 100000			/* with a pause of so much. */
-#define FORMAT 1u
-
-struct place {
-	_Atomic uint32_t jobs;
-	_Atomic int32_t pid;		/* For messages. */
-	uint64_t reserved[7];
-};
-
-struct share_page {
-	uint64_t nonce[2];		/* Also in the descriptor. */
-	_Atomic uint32_t revoked;
-	uint32_t reserved0;
-	uint64_t reserved[5];
-	struct place places[PLACES];
-};
-
-_Static_assert(sizeof(struct share_page) == 4096, "a page");
-
-/* What a descriptor says; exporter and importer are on one machine. */
-struct said {
-	uint32_t version;
-	int32_t pid;			/* The exporter's, */
-	int32_t fd;			/* and of the page, there. */
-	uint32_t reserved;
-	uint64_t nonce[2];
-	char gpu[CUDA_UUID];
-	CUipcMemHandle handle;
-};
-
-_Static_assert(sizeof(struct said) <= WEIR_PROVIDER_DESC_MAX, "it fits");
 
 struct share {
 	struct share *next;
-	struct share_page *page;
+	struct cuda_page *page;
 	int fd;
 	uint64_t addr, len;
-	struct said said;
+	struct cuda_said said;
 };
 
 static struct share *shares;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct share_page *map_page(int fd)
+static struct cuda_page *map_page(int fd)
 {
 	void *p = weir_fault("mmap") ? MAP_FAILED :
-		  mmap(NULL, sizeof(struct share_page), PROT_READ | PROT_WRITE,
+		  mmap(NULL, sizeof(struct cuda_page), PROT_READ | PROT_WRITE,
 		       MAP_SHARED, fd, 0);
 
 	return p == MAP_FAILED ? NULL : p;
@@ -82,6 +50,48 @@ static struct flock place_lock(uint32_t place, short type)
 			       .l_start = (off_t)place, .l_len = 1 };
 }
 
+/* Processes. */
+
+struct process {
+	char state;
+	long threads;
+	long long start;	/* Clock ticks. */
+};
+
+static bool look_at(int32_t pid, struct process *ret)
+{
+	char path[40], text[1024], *p;
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (f) {
+		n = fread(text, 1, sizeof(text) - 1, f);
+		fclose(f);
+	}
+	text[n] = '\0';
+	p = strrchr(text, ')');		/* The name is in front of it. */
+	return p && sscanf(p + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			   "%*s %*s %*s %*s %*s %ld %*s %lld", &ret->state,
+			   &ret->threads, &ret->start) == 3;
+}
+
+/* Whether the importer of @place has ended.  Its threads have closed their files
+ * before they are zombies.  When in doubt it has not. */
+static bool has_ended(const struct cuda_place *place, int32_t exporter)
+{
+	int32_t pid = atomic_load(&place->pid);
+	struct process it, its_exporter;
+
+	if (kill(pid, 0) && errno == ESRCH)
+		return true;
+	if (!look_at(pid, &it) || !look_at(exporter, &its_exporter))
+		return false;
+	return (it.state == 'Z' && it.threads == 1) ||
+	       it.start - its_exporter.start != atomic_load(&place->began);
+}
+
 /* The exporter. */
 
 static int make_page(struct share *s)
@@ -91,7 +101,7 @@ static int make_page(struct share *s)
 	if (s->fd < 0)
 		return -EMFILE;
 	if (ftruncate(s->fd, sizeof(*s->page)) ||
-	    fcntl(s->fd, F_ADD_SEALS, SEALS) || !(s->page = map_page(s->fd)))
+	    fcntl(s->fd, F_ADD_SEALS, CUDA_PAGE_SEALS) || !(s->page = map_page(s->fd)))
 		return -ENOMEM;
 	if (getrandom(s->page->nonce, sizeof(s->page->nonce), 0) !=
 	    (ssize_t)sizeof(s->page->nonce))
@@ -111,12 +121,17 @@ static void free_share(struct share *s)
 /* The driver gives importers all of an allocation, in whole blocks. */
 static int check_range(struct cuda_device *device, uint64_t addr, uint64_t len)
 {
-	struct cuda_range range = { .len = 0 };
+	struct cuda_range range;
+	CUresult err = cuda_enter(device);
 
-	if (!cuda_enter(device)) {
-		range = cuda_look_up(device, addr);
-		cuda_leave(device);
-	}
+	if (err)
+		return cuda_failed(device, "weir_mmap_export_device", "", err);
+	range = cuda_look_up(device, addr);
+	cuda_leave(device);
+	if (range.len && range.device != device->number)
+		return weir_why_set(-EOPNOTSUPP, "weir_mmap_export_device: cuda%d has "
+				    "the memory, not cuda%d: export it there",
+				    range.device, device->number);
 	if (range.start == addr && range.len == len && !(len % BLOCK))
 		return 0;
 	return weir_why_set(-EOPNOTSUPP, "weir_mmap_export_device: importers get "
@@ -166,7 +181,7 @@ int cuda_share(struct cuda_device *device, uint64_t addr, uint64_t len, void **r
 		free_share(s);
 		return err;
 	}
-	s->said.version = FORMAT;
+	s->said.version = CUDA_SAID_VERSION;
 	s->said.pid = getpid();
 	s->said.fd = s->fd;
 	memcpy(s->said.nonce, s->page->nonce, sizeof(s->said.nonce));
@@ -198,44 +213,32 @@ bool cuda_is_shared(uint64_t addr)
 	return s;
 }
 
-/* The process that has jobs in @place, or 0: there are none, or it has ended. */
-static int32_t busy_process(const struct share *s, uint32_t place)
+static bool is_locked(const struct share *s, uint32_t place)
 {
-	const struct place *p = &s->page->places[place];
 	struct flock there = place_lock(place, F_WRLCK);
 
-	if (!atomic_load(&p->jobs) ||
-	    (!fcntl(s->fd, F_OFD_GETLK, &there) && there.l_type == F_UNLCK))
-		return 0;
-	return atomic_load(&p->pid) ? atomic_load(&p->pid) : -1;
+	return fcntl(s->fd, F_OFD_GETLK, &there) || there.l_type != F_UNLCK;
 }
 
-static int32_t any_busy_process(const struct share *s)
+static bool is_busy(const struct share *s, uint32_t place)
 {
-	int32_t pid = 0;
+	const struct cuda_place *p = &s->page->places[place];
 
-	for (uint32_t i = 0; i < PLACES && !pid; i++)
-		pid = busy_process(s, i);
-	return pid;
+	return atomic_load(&p->jobs) &&
+	       (is_locked(s, place) || !has_ended(p, s->said.pid));
 }
 
 int cuda_share_end(void *share)
 {
-	static const struct timespec pause = { 0, LOOK_NS };
 	struct share *s = share, **at = &shares;
-	int32_t pid;
+	uint32_t i = 0;
 
 	atomic_store(&s->page->revoked, 1);
-	pid = any_busy_process(s);
-	/* A copy that was begun takes a millisecond at most, if its reactor runs. */
-	for (int i = 0; i < LOOKS && pid; i++) {
-		nanosleep(&pause, NULL);
-		pid = any_busy_process(s);
-	}
-	if (pid)
-		return weir_why_set(-EBUSY, "weir_mmap_stop: process %d still uses "
-				    "memory of the GPU that it has imported; ask "
-				    "again", pid);
+	while (i < CUDA_PLACES && !is_busy(s, i))
+		i++;
+	if (i < CUDA_PLACES)
+		return weir_why_set(-EINPROGRESS, "process %d",
+				    atomic_load(&s->page->places[i].pid));
 	pthread_mutex_lock(&lock);
 	while (*at != s)
 		at = &(*at)->next;
@@ -253,32 +256,61 @@ static int refuse_page(const char *why)
 			    "found: %s", why);
 }
 
+/* Numbers of processes mean the same here and there. */
+static bool is_of_our_namespace(int32_t pid)
+{
+	struct stat here, there;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	return !stat("/proc/self/ns/pid", &here) && !stat(path, &there) &&
+	       here.st_ino == there.st_ino;
+}
+
+/* What is at the other end of a link may block, or do something when it is opened:
+ * only a memfd is. */
+static bool may_be_page(int fd)
+{
+	struct statfs fs;
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size == 4096 &&
+	       !fstatfs(fd, &fs) && fs.f_type == TMPFS_MAGIC;
+}
+
+static int refuse_open(void)
+{
+	if (errno == EMFILE || errno == ENFILE)
+		return weir_why_set(-errno, "weir_mmap_import_device: %s; see "
+				    "ulimit -n", strerror(errno));
+	return refuse_page("it has ended, or is of another user or PID namespace");
+}
+
 /* Opens the page as a file of our own, by which it can be locked. */
-static int open_page(struct cuda_import *im, const struct said *said)
+static int open_page(struct cuda_import *im, const struct cuda_said *said)
 {
 	char path[64];
-	struct stat st;
 	int fd, seals;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", said->pid, said->fd);
-	/* What is at the other end of the link may block, or do something when it is
-	 * opened: only a memfd is. */
-	fd = weir_fault("open") ? -1 : open(path, O_PATH | O_CLOEXEC);
-	if (fd < 0)
+	if (!is_of_our_namespace(said->pid))
 		return refuse_page("it has ended, or is of another user or PID "
 				   "namespace");
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size != 4096) {
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", said->pid, said->fd);
+	fd = weir_fault("open") ? -1 : open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return refuse_open();
+	if (!may_be_page(fd)) {
 		close(fd);
 		return refuse_page("its descriptor has another file");
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	im->fd = open(path, O_RDWR | O_CLOEXEC);
+	im->fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	close(fd);
 	if (im->fd < 0)
-		return refuse_page(strerror(errno));
+		return refuse_open();
 	seals = fcntl(im->fd, F_GET_SEALS);
-	if (seals < 0 || (seals & SEALS) != SEALS)
-		return refuse_page("its file is not sealed");
+	if (seals != CUDA_PAGE_SEALS)
+		return refuse_page("its file has other seals");
 	im->page = map_page(im->fd);
 	if (!im->page)
 		return weir_why_set(-ENOMEM, "weir_mmap_import_device: no memory");
@@ -286,41 +318,57 @@ static int open_page(struct cuda_import *im, const struct said *said)
 		       refuse_page("its number is another process's now") : 0;
 }
 
-static int claim_place(struct cuda_import *im)
+/* Takes place @i, if it is free and nothing of an earlier importer is in flight. */
+static bool take_place(struct cuda_import *im, uint32_t i, int32_t exporter)
 {
-	struct flock here;
-	uint32_t i;
+	struct cuda_place *p = &im->page->places[i];
+	struct flock here = place_lock(i, F_WRLCK);
 
-	for (i = 0; i < PLACES; i++) {
-		here = place_lock(i, F_WRLCK);
-		if (!fcntl(im->fd, F_OFD_SETLK, &here))
-			break;
-	}
-	if (i == PLACES)
+	if (fcntl(im->fd, F_OFD_SETLK, &here))
+		return false;
+	if (!atomic_load(&p->jobs) || has_ended(p, exporter))
+		return true;
+	here = place_lock(i, F_UNLCK);
+	fcntl(im->fd, F_OFD_SETLK, &here);
+	return false;
+}
+
+static int claim_place(struct cuda_import *im, const struct cuda_said *said)
+{
+	struct process here, there;
+	struct cuda_place *p;
+	uint32_t i = 0;
+
+	if (!look_at(getpid(), &here) || !look_at(said->pid, &there))
+		return refuse_page("/proc does not say when it began");
+	while (i < CUDA_PLACES && !take_place(im, i, said->pid))
+		i++;
+	if (i == CUDA_PLACES)
 		return weir_why_set(-EAGAIN, "weir_mmap_import_device: the export has "
-				    "%u importers, and cannot have more", PLACES);
+				    "%u importers, and cannot have more", CUDA_PLACES);
+	p = &im->page->places[i];
 	im->place = i;
-	atomic_store(&im->page->places[i].jobs, 0);
-	atomic_store(&im->page->places[i].pid, getpid());
+	atomic_store(&p->jobs, 0);
+	atomic_store(&p->pid, getpid());
+	atomic_store(&p->began, here.start - there.start);
 	return 0;
 }
 
 /* The driver does not map memory of a process there. */
-static uint64_t own_memory(const struct said *said, uint64_t len)
+static uint64_t own_memory(const struct cuda_said *said, uint64_t len)
 {
 	const struct share *s;
 	uint64_t addr = 0;
 
 	pthread_mutex_lock(&lock);
 	for (s = shares; s; s = s->next)
-		if (!memcmp(s->said.nonce, said->nonce, sizeof(said->nonce)) &&
-		    s->len == len)
+		if (!memcmp(&s->said, said, sizeof(*said)) && s->len == len)
 			addr = s->addr;
 	pthread_mutex_unlock(&lock);
 	return addr;
 }
 
-static int map_memory(struct cuda_import *im, const struct said *said, uint64_t len,
+static int map_memory(struct cuda_import *im, const struct cuda_said *said, uint64_t len,
 		      uint64_t *addr)
 {
 	const struct cuda_driver *d = im->device->driver;
@@ -353,7 +401,7 @@ static int map_memory(struct cuda_import *im, const struct said *said, uint64_t 
 }
 
 static int check_said(struct cuda_device *device,
-		      const struct weir_provider_desc *desc, struct said *said)
+		      const struct weir_provider_desc *desc, struct cuda_said *said)
 {
 	char gpu[CUDA_UUID];
 
@@ -361,7 +409,7 @@ static int check_said(struct cuda_device *device,
 		return weir_why_set(-EBADMSG, "weir_mmap_import_device: no "
 				    "descriptor of libweir-cuda");
 	memcpy(said, desc->bytes, sizeof(*said));
-	if (said->version != FORMAT || said->reserved)
+	if (said->version != CUDA_SAID_VERSION || said->reserved)
 		return weir_why_set(-EPROTONOSUPPORT, "weir_mmap_import_device: the "
 				    "exporter has another version of libweir-cuda");
 	if (device->driver->device_uuid(gpu, device->number) ||
@@ -389,13 +437,13 @@ static void free_import(struct cuda_import *im)
 static int reach(struct cuda_import *im, const struct weir_provider_desc *desc,
 		 uint64_t *addr)
 {
-	struct said said;
+	struct cuda_said said;
 	int err = check_said(im->device, desc, &said);
 
 	if (!err)
 		err = open_page(im, &said);
 	if (!err)
-		err = claim_place(im);
+		err = claim_place(im, &said);
 	if (!err && cuda_import_is_stale(im))
 		err = weir_why_set(-ESTALE, "weir_mmap_import_device: the exporter "
 				   "has taken it back");
@@ -414,6 +462,7 @@ int cuda_import(struct cuda_device *device, const struct weir_provider_desc *des
 	uint64_t addr = 0;
 	int err;
 
+	cuda_imports_retry();
 	if (!im)
 		return weir_why_set(-ENOMEM, "weir_mmap_import_device: no memory");
 	im->device = device;
@@ -430,12 +479,32 @@ int cuda_import(struct cuda_device *device, const struct weir_provider_desc *des
 	return 0;
 }
 
-/* A program may still use the domain, which it has from weir_mmap_domain(): then all
- * of it is kept. */
+static struct cuda_import *endings;
+static pthread_mutex_t endings_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void cuda_imports_retry(void)
+{
+	struct cuda_import **at = &endings, *im;
+
+	pthread_mutex_lock(&endings_lock);
+	while ((im = *at))
+		if (cuda_space_del(im->domain)) {
+			at = &im->next;
+		} else {
+			*at = im->next;
+			free_import(im);
+		}
+	pthread_mutex_unlock(&endings_lock);
+}
+
+/* A program may still use the domain, which it has from weir_mmap_domain(). */
 void cuda_import_end(struct cuda_import *im)
 {
-	if (!cuda_space_del(im->domain))
-		free_import(im);
+	pthread_mutex_lock(&endings_lock);
+	im->next = endings;
+	endings = im;
+	pthread_mutex_unlock(&endings_lock);
+	cuda_imports_retry();
 }
 
 bool cuda_import_is_stale(const struct cuda_import *im)

@@ -134,9 +134,11 @@ static int deregister_mem(struct weir_device *dev, const struct device_mr *mr)
 {
 	const struct weir_provider_key key = { mr->priv, mr->lkey, mr->rkey };
 	unsigned int since = why_begin();
+	int err = provider_of(dev)->ops.mem_deregister(dev->priv, &key);
 
-	return result_of(provider_of(dev)->ops.mem_deregister(dev->priv, &key),
-			 since, "weir_mmap_stop", device_name(dev),
+	if (err == -EINPROGRESS && !why_is_new(since))
+		return why(err, "device %s", device_name(dev));
+	return result_of(err, since, "weir_mmap_stop", device_name(dev),
 			 " keeps its registration");
 }
 
@@ -429,9 +431,6 @@ void *weir_provider_card(const struct weir_provider *p,
 
 int weir_provider_lost(struct weir_device *dev)
 {
-	if (!dev->info.cls->close)
-		return why(-EPERM, "weir_provider_lost: device %s is always "
-			   "there", device_name(dev));
 	return device_is_dead(dev, "weir_provider_lost");
 }
 

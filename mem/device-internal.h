@@ -84,8 +84,9 @@ static inline bool device_list_wants(const struct device_list *list,
 
 /*
  * The device of @dev was removed or reset: from now on, an open of that name
- * makes another handle.  @dev is still to be closed.  Any thread.  Returns 0 or
- * -EDEADLK, with a message of @call.
+ * makes another handle.  @dev is still to be closed, or was closed meanwhile.  Any
+ * thread.  Returns 0, -EDEADLK, or -EPERM if it is always there, with a message of
+ * @call.
  */
 int device_is_dead(struct weir_device *dev, const char *call);
 

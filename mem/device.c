@@ -355,13 +355,21 @@ int weir_device_open(struct weir_device **ret, const struct weir_devinfo *info)
 int device_is_dead(struct weir_device *dev, const char *call)
 {
 	int err = device_refuse_nested(call);
+	struct weir_device *open;
 
 	if (err)
 		return err;
 	pthread_mutex_lock(&lock);
-	dev->dead = true;
+	open = open_devices;
+	while (open && open != dev)
+		open = open->next;
+	if (open && !open->info.cls->close)
+		err = why(-EPERM, "%s: device %s is always there", call,
+			  device_name(open));
+	else if (open)
+		open->dead = true;
 	pthread_mutex_unlock(&lock);
-	return 0;
+	return err;
 }
 
 static int no_such_device(const char *name)

@@ -93,6 +93,7 @@ struct mmap_part {
 	uint64_t off, len;
 	uint32_t permissions;
 	const void *owner;	/* A lease's export; NULL: it is shared. */
+	bool is_ending;		/* It is revoked; peers still use it. */
 	struct device_mr mr;
 };
 
@@ -403,10 +404,19 @@ struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 uint64_t device_range_address(const struct device_range *range)
 	PROVIDER_API(device_range_address);
 
-/* Deregister all devices, or what leases alone have registered; under the lock,
- * when the stop is decided.  Returns 0, or a negative errno with a message: then
- * the rest stays registered. */
-int mmap_keys_drop(struct weir_mmap *mmap, bool leases_only);
+/* Deregister all devices, or only what peers have; under the lock, when the stop is
+ * decided.  Returns 0, or a negative errno with a message: then the rest stays
+ * registered.  What peers still use is counted by mmap_keys_count_busy(). */
+int mmap_keys_drop(struct weir_mmap *mmap, bool parts_only);
+
+/* Ask the devices of what was revoked again.  Returns how many registrations peers
+ * still use; @names, if it is not NULL, gets who does.  Under the lock. */
+uint32_t mmap_keys_count_busy(struct weir_mmap *mmap, char *names, size_t len);
+
+/* Whether what @owner had registered is revoked, and peers still use it.  On the
+ * owner's thread. */
+bool mmap_mr_is_ending(struct weir_mmap *mmap, struct weir_device *device,
+		       const void *owner);
 
 /*
  * Take back the keys that peers have, and keep those that only this process

@@ -6,6 +6,7 @@
  */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -71,6 +72,8 @@ static int ensure(struct weir_mmap *mmap, struct weir_device *device,
 		return why(-EOPNOTSUPP, "weir_mmap_keys: device %s registers "
 			   "no memory", device_name(device));
 	range = range_of(mmap);
+	/* For peers there are parts. */
+	range.permissions &= ~(WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE);
 	range.windows = range.kind == DEVICE_RANGE_MEM &&
 			mmap->permissions & MMAP_RDMA &&
 			device_can(device, WEIR_DEVICE_CAP_MW);
@@ -161,7 +164,8 @@ static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 
 	for (part = md->parts; part; part = part->next)
 		if (part->off == off && part->len == len &&
-		    part->permissions == permissions && part->owner == owner)
+		    part->permissions == permissions && part->owner == owner &&
+		    !part->is_ending)
 			break;
 	*ret = part;
 	if (part)
@@ -246,28 +250,55 @@ static int deregister(const struct weir_mmap *mmap, struct weir_device *device,
 	       device->info.cls->mr_deregister(device, mr);
 }
 
+/* Ends the part at @p, or else sets *@p to the one behind it: its device keeps it. */
+static int end_part(const struct weir_mmap *mmap, struct mmap_device *md,
+		    struct mmap_part ***p)
+{
+	struct mmap_part *part = **p;
+	int err = deregister(mmap, md->device, &part->mr);
+
+	if (err) {
+		part->is_ending |= err == -EINPROGRESS;
+		*p = &part->next;
+	} else {
+		**p = part->next;
+		free(part);
+	}
+	return err;
+}
+
+/* The place of what @owner alone has, or NULL. */
+static struct mmap_part **part_of(struct mmap_device *md, const void *owner)
+{
+	struct mmap_part **p = md ? &md->parts : NULL;
+
+	while (p && *p && (*p)->owner != owner)
+		p = &(*p)->next;
+	return p && *p ? p : NULL;
+}
+
 int mmap_mr_end(struct weir_mmap *mmap, struct weir_device *device,
 		const void *owner)
 {
-	struct mmap_part **p, *part = NULL;
 	struct mmap_device *md;
+	struct mmap_part **p;
 	int err = 0;
 
 	pthread_mutex_lock(&mmap->lock);
 	md = *mmap_find_device(mmap, device);
-	for (p = md ? &md->parts : NULL; p && *p && !part;)
-		if ((*p)->owner == owner)
-			part = *p;
-		else
-			p = &(*p)->next;
-	if (part)
-		err = deregister(mmap, device, &part->mr);
-	if (part && !err) {
-		*p = part->next;
-		free(part);
-	}
+	p = part_of(md, owner);
+	if (p)
+		err = end_part(mmap, md, &p);
 	pthread_mutex_unlock(&mmap->lock);
 	return err;
+}
+
+bool mmap_mr_is_ending(struct weir_mmap *mmap, struct weir_device *device,
+		       const void *owner)
+{
+	struct mmap_part **p = part_of(*mmap_find_device(mmap, device), owner);
+
+	return p && (*p)->is_ending;
 }
 
 static int drop_windows(const struct weir_mmap *mmap, struct mmap_device *md)
@@ -280,25 +311,32 @@ static int drop_windows(const struct weir_mmap *mmap, struct mmap_device *md)
 	return md->device->info.cls->mws_drop(md);
 }
 
-/* @owned: only those of leases. */
-static int drop_parts(const struct weir_mmap *mmap, struct mmap_device *md,
-		      bool owned)
+/* What peers still use stays, and is ending. */
+static int drop_parts(const struct weir_mmap *mmap, struct mmap_device *md)
 {
-	struct mmap_part **p = &md->parts, *part;
-	int err;
+	struct mmap_part **p = &md->parts;
+	int err = 0;
 
-	while ((part = *p)) {
-		if (owned && !part->owner) {
-			p = &part->next;
-			continue;
+	while (*p && (!err || err == -EINPROGRESS))
+		err = end_part(mmap, md, &p);
+	return err == -EINPROGRESS ? 0 : err;
+}
+
+uint32_t mmap_keys_count_busy(struct weir_mmap *mmap, char *names, size_t len)
+{
+	struct mmap_device *md;
+	struct mmap_part **p;
+	uint32_t n = 0;
+
+	debug_check(mutex_is_held(&mmap->lock));
+	for (md = mmap->devices; md; md = md->next)
+		for (p = &md->parts; *p;) {
+			if (!(*p)->is_ending)
+				p = &(*p)->next;
+			else if (end_part(mmap, md, &p) && !n++ && names)
+				snprintf(names, len, "%s", weir_why());
 		}
-		err = deregister(mmap, md->device, &part->mr);
-		if (err)
-			return err;
-		*p = part->next;
-		free(part);
-	}
-	return 0;
+	return n;
 }
 
 static int drop_device(struct weir_mmap *mmap, struct mmap_device *md)
@@ -306,7 +344,7 @@ static int drop_device(struct weir_mmap *mmap, struct mmap_device *md)
 	int err = drop_windows(mmap, md);
 
 	if (!err)
-		err = drop_parts(mmap, md, false);
+		err = drop_parts(mmap, md);
 	if (err || !md->registered)
 		return err;
 	atomic_fetch_add(&mmap->keys_taken, 1);
@@ -318,15 +356,15 @@ static int drop_device(struct weir_mmap *mmap, struct mmap_device *md)
 
 /* Free memory windows first; otherwise the device keeps the memory that they
  * are bound to: A1.15, B2.4. */
-int mmap_keys_drop(struct weir_mmap *mmap, bool leases_only)
+int mmap_keys_drop(struct weir_mmap *mmap, bool parts_only)
 {
 	struct mmap_device *md;
 	int err = 0;
 
 	debug_check(mutex_is_held(&mmap->lock));
 	for (md = mmap->devices; md && !err; md = md->next)
-		err = leases_only ? drop_parts(mmap, md, true) :
-				    drop_device(mmap, md);
+		err = parts_only ? drop_parts(mmap, md) :
+				   drop_device(mmap, md);
 	return err;
 }
 
@@ -364,7 +402,7 @@ static int revoke_device(struct weir_mmap *mmap, struct mmap_device *md)
 
 	err = drop_windows(mmap, md);
 	if (!err)
-		err = drop_parts(mmap, md, false);
+		err = drop_parts(mmap, md);
 	if (err || !md->given)
 		return err;
 	atomic_fetch_add(&mmap->keys_taken, 1);

@@ -133,18 +133,31 @@ static int refuse_importers(const char *names)
 		   names);
 }
 
+/* How many use what was revoked. */
+static uint32_t count_importers(struct weir_mmap *mmap, char *names, size_t len)
+{
+	uint32_t n = export_count_busy(mmap, false, names, len);
+
+	return n ? n : mmap_keys_count_busy(mmap, names, len);
+}
+
 /* Revoke its exports, if no importer is busy.  One may become busy between the
- * check and the revocation; wait for it, for a moment.  Under the lock. */
+ * check and the revocation, and a device's importers are known only after it; wait
+ * for it, for a moment.  Under the lock. */
 static int revoke_at_once(struct weir_mmap *mmap)
 {
 	unsigned int tries = 0;
 	char names[200];
+	int err;
 
 	debug_check(mutex_is_held(&mmap->lock));
 	if (export_count_busy(mmap, true, names, sizeof(names)))
 		return refuse_importers(names);
+	err = mmap_keys_drop(mmap, false);
+	if (err)
+		return err;
 	export_revoke(mmap);
-	while (export_count_busy(mmap, false, names, sizeof(names)))
+	while (count_importers(mmap, names, sizeof(names)))
 		if (!export_pause(&tries))
 			return refuse_importers(names);
 	return 0;
@@ -156,6 +169,7 @@ static void stop_here(struct weir_mmap *mmap)
 	struct mmap_use *dropped = drop_here(mmap);
 
 	debug_check(mutex_is_held(&mmap->lock) && mmap_is_started(mmap));
+	export_revoke(mmap);
 	set_state(mmap, WEIR_MMAP_STOPPED);
 	pthread_mutex_unlock(&mmap->lock);
 	free_uses(dropped);
@@ -271,6 +285,7 @@ static void finish(struct weir_mmap *mmap, struct weir_op *op)
 {
 	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_waits);
 	mmap->stop_op = NULL;
+	export_revoke(mmap);
 	set_state(mmap, WEIR_MMAP_STOPPED);
 	pthread_mutex_unlock(&mmap->lock);
 	op_enter(op);
@@ -294,7 +309,7 @@ static unsigned long count_bufs(const struct weir_mmap *mmap)
 
 static bool is_settled(struct weir_mmap *mmap)
 {
-	return !export_count_busy(mmap, false, NULL, 0) && !count_bufs(mmap);
+	return !count_importers(mmap, NULL, 0) && !count_bufs(mmap);
 }
 
 /* Called under the lock, which it releases.  A drain could not take keys back
@@ -399,7 +414,7 @@ static void explain_settling(struct weir_mmap *mmap)
 	unsigned long bufs = count_bufs(mmap);
 	char names[200];
 
-	if (export_count_busy(mmap, false, names, sizeof(names)))
+	if (count_importers(mmap, names, sizeof(names)))
 		why(-ECANCELED, "weir_mmap_stop: jobs of importers are still "
 		    "using the mmap: %s", names);
 	else if (bufs)
@@ -465,8 +480,6 @@ int mmap_stop_now(struct weir_mmap *mmap)
 
 	pthread_mutex_lock(&mmap->lock);
 	err = refuse_stop(mmap, &manner);
-	if (!err)
-		err = mmap_keys_drop(mmap, false);
 	if (!err)
 		err = revoke_at_once(mmap);
 	if (!err && mmap_is_started(mmap)) {

@@ -179,9 +179,10 @@ WEIR_API int weir_mmap_export_device(struct weir_mmap *mmap,
 				     struct weir_export_desc *ret);
 
 /*
- * Revoke all exports of @mmap, and end all of its leases.  This process can go on using the memory: bufs
- * may be out, and jobs in flight.  The mmap can be exported again, with new
- * bytes and file descriptors.
+ * Revoke all exports of @mmap, and end all of its leases.  This process can go on
+ * using the memory: bufs may be out, and jobs in flight.  The mmap can be exported
+ * again, with new bytes and file descriptors, also while importers still use the old
+ * ones.
  *
  * @op is an operation on @r.  It completes with 0 when no importer uses the
  * memory any more.  If it is cancelled, or its deadline passes, it completes

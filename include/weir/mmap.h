@@ -429,7 +429,9 @@ WEIR_API int weir_mmap_start(struct weir_mmap *mmap);
  *           freed, see weir_segment_set_flags(); or, with @op NULL, a reactor
  *           of another thread has it attached, or a job of an importer is using
  *           it; weir_why() says which.  If such a job begins in the same moment
- *           and takes longer than some ms, the exports are revoked all the same
+ *           and takes longer than some ms, the exports are revoked all the same;
+ *           so they are if it is an importer by weir_mmap_import_device(), for
+ *           devices know of its jobs only afterwards
  *   -EPERM  it is imported
  *   -EINVAL  @op without @r
  *   another  the errno of a device's driver that keeps its registration; with

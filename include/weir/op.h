@@ -201,10 +201,10 @@ WEIR_API int weir_op_cancel(struct weir_op *op);
  * operation only; one that is set on an operation in flight replaces the
  * previous one.  At the deadline the library requests a cancel, with the same
  * guarantee about buffers: the operation ends with -ETIMEDOUT, or later with
- * its own result if it could not be stopped; see weir_op_is_late().  An operation whose deadline has
- * passed at its start ends with -ETIMEDOUT and touches nothing; only a close is
- * done in any case, and for one of weir_op_start() the loop calls the cancel
- * function.
+ * its own result if it could not be stopped; see weir_op_is_late().  An operation
+ * whose deadline has passed at its start ends with -ETIMEDOUT and touches nothing;
+ * only a close is done in any case, and for one of weir_op_start() the loop calls
+ * the cancel function.
  *
  * Returns 0, or
  *   -EINVAL  @op has its result already, and its callback is due

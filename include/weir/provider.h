@@ -85,7 +85,8 @@ struct weir_reactor;
 struct weir_provider_range {
 	size_t size;		/* Of the struct, as the library knows it. */
 	uint32_t kind;		/* WEIR_PROVIDER_RANGE_ */
-	uint32_t permissions;	/* WEIR_MMAP_ */
+	uint32_t permissions;	/* WEIR_MMAP_; _PEER_READ and _PEER_WRITE only
+				 * if it is an export. */
 	void *addr;		/* NULL: it has no address in this process. */
 	uint64_t len;
 	uint64_t off;		/* Where it begins in .fd. */
@@ -154,8 +155,15 @@ struct weir_provider_ops {
 	 * Register memory of an mmap, when its keys are needed first, or an
 	 * export or a lease of it.  .mem_deregister() ends that: when it has
 	 * returned 0, no device or peer reads or writes the memory by @key any
-	 * more.  If it fails, the stop of the mmap fails with its errno, and a
-	 * lease asks again until it returns 0.  Both or none.
+	 * more.  Both or none.
+	 *
+	 * -EINPROGRESS, for an export or a lease: nothing new begins, but a
+	 * peer still uses the memory.  It is called again until it returns 0,
+	 * and does not wait itself; a revoke, drain or stop with an operation
+	 * ends only then.  Name the peer by weir_why_set(), as "process 12".
+	 *
+	 * If it fails otherwise, the stop of the mmap fails with its errno, and
+	 * a lease asks again until it returns 0.
 	 */
 	int (*mem_register)(void *card, const struct weir_provider_range *range,
 			    struct weir_provider_key *ret);
@@ -279,7 +287,7 @@ WEIR_API void *weir_provider_card(const struct weir_provider *provider,
 /*
  * The device of @dev was removed or reset: the next weir_device_open() of that
  * name makes another instance.  @dev stays open until its users close it; the
- * provider fails their jobs.
+ * provider fails their jobs.  If @dev was closed meanwhile, the call has no effect.
  *
  * Returns 0, or
  *   -EPERM    @dev is one that is always there: cpu, say

@@ -601,6 +601,7 @@ static void retire(struct weir_mmap *mmap, struct mmap_export *x)
 }
 
 static void wait_look(struct export_wait *w);
+static void wait_later(struct export_wait *w);
 static uint32_t count_lease(const struct weir_lease *lease, char *names,
 			    size_t len);
 
@@ -642,15 +643,32 @@ static void lease_end(struct weir_lease *lease)
 	retire_lease(lease);
 }
 
+/* Of a device that waits for its importers, which the stop of the mmap asks again, too:
+ * the lease stays in the list.  The mmap may be locked. */
+static void begin_to_end(struct weir_lease *lease)
+{
+	if (!lease->is_open)
+		return;
+	lease->is_open = false;
+	wheel_del(&lease->r->wheel, &lease->timer);
+	if (lease->waiter)
+		wait_later(lease->waiter);
+}
+
 void export_revoke(struct weir_mmap *mmap)
 {
-	struct mmap_export *x = mmap->export;
+	struct mmap_export *x = mmap->export, **p = &mmap->leases;
 
 	mmap->export = NULL;
 	if (x)
 		retire(mmap, x);
-	while ((x = mmap->leases)) {
-		mmap->leases = x->next;
+	while ((x = *p)) {
+		if (x->device && mmap_mr_is_ending(mmap, x->device, x)) {
+			begin_to_end(x->lease);
+			p = &x->next;
+			continue;
+		}
+		*p = x->next;
 		retire_lease(x->lease);
 	}
 }
@@ -670,7 +688,9 @@ static uint32_t count_device(const struct weir_lease *lease, char *names,
 	int err = lease->is_open ? 0 :
 		  mmap_mr_end(lease->mmap, device, lease->x);
 
-	if (err && names)
+	if (err == -EINPROGRESS && names)
+		snprintf(names, len, "%s", weir_why());
+	else if (err && names)
 		snprintf(names, len, "device %s (%s)", device_name(device),
 			 strerror(-err));
 	return err != 0;
@@ -718,8 +738,17 @@ static uint32_t count_busy(struct weir_mmap *mmap,
 			   const struct weir_lease *lease, char *names,
 			   size_t len)
 {
-	return lease ? count_lease(lease, names, len) :
-		       export_count_busy(mmap, false, names, len);
+	uint32_t n;
+
+	if (lease)
+		return count_lease(lease, names, len);
+	n = export_count_busy(mmap, false, names, len);
+	if (n)
+		return n;
+	pthread_mutex_lock(&mmap->lock);
+	n = mmap_keys_count_busy(mmap, names, len);
+	pthread_mutex_unlock(&mmap->lock);
+	return n;
 }
 
 /* The operation that waits for importers. */
@@ -761,11 +790,17 @@ static void wait_leave(struct weir_op *op)
 	free(w);
 }
 
-static void wait_look(struct export_wait *w)
+static void wait_later(struct export_wait *w)
 {
 	struct weir_reactor *r = w->op->reactor;
-	uint64_t now = reactor_now(r);
 
+	wheel_add(&r->wheel, &w->timer,
+		  export_look_again(w->since, reactor_now(r)));
+	reactor_touch(r);
+}
+
+static void wait_look(struct export_wait *w)
+{
 	if (w->is_over)
 		return;		/* It was cancelled; now its lease ends. */
 	if (mutation(early_revoke) ||
@@ -773,8 +808,7 @@ static void wait_look(struct export_wait *w)
 		wait_end(w, 0);
 		return;
 	}
-	wheel_add(&r->wheel, &w->timer, export_look_again(w->since, now));
-	reactor_touch(r);
+	wait_later(w);
 }
 
 static void look_again(struct weir_timer_node *node)
@@ -862,7 +896,7 @@ int weir_mmap_revoke(struct weir_mmap *mmap, struct weir_reactor *r,
 	export_revoke(mmap);
 	if (w)
 		wait_look(w);
-	else if (export_count_busy(mmap, false, names, sizeof(names)))
+	else if (count_busy(mmap, NULL, names, sizeof(names)))
 		return why(-EINPROGRESS, REVOKE ": importers still use the "
 			   "memory: %s; revoke with an operation to wait for "
 			   "them", names);

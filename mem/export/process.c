@@ -53,20 +53,24 @@ static char *read_stat(pid_t pid, char *text, size_t len)
 	return p && p[1] ? p + 2 : NULL;
 }
 
-/* Field 22; the state is the third. */
-uint64_t process_start_time(pid_t pid)
+/* Of @p, which begins with field 3; 0: it has not so many. */
+static uint64_t number_in(const char *p, unsigned int field)
 {
-	char text[1024], *p = read_stat(pid, text, sizeof(text));
-	unsigned int field = 3;
-
-	for (; p && field < 22; field++) {
+	for (; p && field > 3; field--) {
 		p = strchr(p, ' ');
 		p = p ? p + 1 : NULL;
 	}
 	return p ? strtoull(p, NULL, 10) : 0;
 }
 
-/* Without pidfds. */
+uint64_t process_start_time(pid_t pid)
+{
+	char text[1024];
+
+	return number_in(read_stat(pid, text, sizeof(text)), 22);
+}
+
+/* Without pidfds.  The first thread may be a zombie while others go on. */
 static bool has_ended_by_stat(pid_t pid)
 {
 	char text[1024], *p;
@@ -74,7 +78,7 @@ static bool has_ended_by_stat(pid_t pid)
 	if (kill(pid, 0) && errno == ESRCH)
 		return true;
 	p = read_stat(pid, text, sizeof(text));
-	return p && (*p == 'Z' || *p == 'X');
+	return p && (*p == 'Z' || *p == 'X') && number_in(p, 20) <= 1;
 }
 
 static uint64_t namespace_of(const char *path, uint64_t otherwise)

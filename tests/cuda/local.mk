@@ -10,8 +10,12 @@ tests_mock_cuda_la_CFLAGS = $(AM_CFLAGS) -fPIC
 tests_mock_cuda_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 
 test_scripts += %D%/test-safetensors.sh
-cuda_tests += %D%/test-conform-cuda %D%/test-cuda %D%/test-cuda-rules \
-	%D%/test-cuda-share
+cuda_tests += %D%/test-conform-cuda %D%/test-cuda %D%/test-cuda-page \
+	%D%/test-cuda-rules %D%/test-cuda-share
+%C%_test_cuda_page_SOURCES = %D%/test-cuda-page.c $(libweir_cuda_la_SOURCES)
+%C%_test_cuda_page_CFLAGS = $(AM_CFLAGS)
+%C%_test_cuda_page_LDADD = tests/libharness.la $(weir_sim) $(weir_rdma) libweir.la \
+	$(CMOCKA_LIBS) -ldl
 %C%_test_cuda_rules_SOURCES = %D%/test-cuda-rules.c cuda/driver.c cuda/driver.h
 %C%_test_cuda_rules_CFLAGS = $(AM_CFLAGS)
 %C%_test_conform_cuda_SOURCES = %D%/test-conform-cuda.c cuda/driver.c cuda/driver.h

@@ -2,8 +2,9 @@
 
 /*
  * The cuda engine does what the cpu engine does: test-conform.c's comparison, between
- * the memory of a GPU and other places.  Page-locked memory goes directly; other memory,
- * files, processes and sums go through staging.  What is there is seen by the driver's own copies.
+ * the memory of a GPU and other places.  The engine copies page-locked memory directly;
+ * other memory, files, processes and sums go through staging.  The test reads the GPU's
+ * memory with the driver's own copies.
  */
 
 #include "tests/support/conform-fixture.h"
@@ -61,6 +62,15 @@ static struct weir_mmap *start_on(struct weir_device *dev, struct weir_mmap *m)
 	assert_int_equal(weir_mmap_add_device(m, dev), 0);
 	assert_int_equal(weir_mmap_start(m), 0);
 	return m;
+}
+
+static void lock(struct weir_device *dev, struct weir_mmap *m, const void *mem)
+{
+	struct weir_cuda_pointer there = { .size = sizeof(there) };
+
+	assert_int_equal(weir_mmap_keys(m, dev, NULL, NULL), 0);
+	assert_int_equal(weir_cuda_pointer(dev, (uintptr_t)mem, &there), 0);
+	assert_int_equal(there.is_host, 1);
 }
 
 static struct weir_mmap *mmap_of_gpu(struct pair *l, uint64_t addr)
@@ -127,7 +137,7 @@ static void place_begin(struct pair *l, void **state, int where, int area)
 		assert_int_equal(weir_mmap_set_memrange(p->m[area],
 							p->mem[area],
 							l->g.area), 0);
-		start_on(l->dev, p->m[area]);
+		lock(l->dev, start_on(l->dev, p->m[area]), p->mem[area]);
 	}
 	if (p->there)
 		fill_area(&l->g, p, area);

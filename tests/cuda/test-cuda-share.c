@@ -17,6 +17,7 @@
 #include <weir/lease.h>
 #include <weir/pool.h>
 
+#define ILLEGAL_ADDRESS 700
 #define SMALL ((size_t)2 << 20)
 #define LARGE ((size_t)64 << 20)	/* More than is in flight. */
 #define PEERS (WEIR_MMAP_WRITE | WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
@@ -145,7 +146,7 @@ static void export(struct side *s, struct weir_export_desc *ret)
 
 /* The other process. */
 
-enum what { IMPORT, READ, WRITE, BEGIN, FINISH, STORM, MAKE };
+enum what { IMPORT, READ, WRITE, BEGIN, FINISH, BREAK, FORK, BESIDE, STORM, MAKE };
 
 struct order {
 	enum what what;
@@ -239,12 +240,18 @@ static void other_end(struct other *o)
 	assert_int_equal(status, 0);
 }
 
-static void other_kill(struct other *o)
+/* Its children keep the socket. */
+static void other_kill_alone(struct other *o)
 {
 	int status;
 
 	kill(o->pid, SIGKILL);
 	assert_int_equal(waitpid(o->pid, &status, 0), o->pid);
+}
+
+static void other_kill(struct other *o)
+{
+	other_kill_alone(o);
 	close(o->fd);
 }
 
@@ -290,6 +297,29 @@ static void make(struct side *s, int value, struct reply *reply)
 	reply->len = desc.len;
 }
 
+/* A child that has the driver's files, and ours, until the socket ends. */
+static pid_t child_that_stays(void)
+{
+	pid_t pid = fork();
+	char c;
+
+	if (!pid)
+		_exit(recv(0, &c, 1, 0) != 0);
+	return pid;
+}
+
+/* Copy the first bytes of the import by the domain of the device. */
+static int64_t read_beside(struct side *s)
+{
+	void *addr;
+
+	assert_int_equal(weir_mmap_memrange(s->m, &addr, NULL), 0);
+	weir_job_copy(&s->j.job, weir_operand_mem(s->mem, 8),
+		      weir_operand_at(weir_cuda_domain(s->dev), (uintptr_t)addr,
+				      8));
+	return weir_job_start(s->dma, &s->j.job);
+}
+
 static struct reply obey(struct side *s, const struct order *order)
 {
 	static struct weir_buf *b;
@@ -318,6 +348,17 @@ static struct reply obey(struct side *s, const struct order *order)
 		hold(0);
 		reply.res = jrec_finish(s->r, &s->j);
 		weir_buf_put(b);
+		break;
+	case BREAK:
+		break_it(ILLEGAL_ADDRESS);
+		reply.res = jrec_finish(s->r, &s->j);
+		weir_buf_put(b);
+		break;
+	case FORK:
+		reply.res = child_that_stays();
+		break;
+	case BESIDE:
+		reply.res = read_beside(s);
 		break;
 	case STORM:
 		all_bytes(send_some, 0, &reply, sizeof(reply));
@@ -348,6 +389,42 @@ static int be_the_other(void)
 	}
 	side_end(&s);
 	return weir_reactor_destroy(r) ? 1 : 0;
+}
+
+/* An export and its import in this process. */
+struct both {
+	struct side s, im;
+	struct weir_export_desc desc;
+};
+
+/* What .desc says. */
+static void take_here(struct both *b)
+{
+	side_begin(&b->im, b->s.r);
+	b->im.len = b->s.len;
+	b->im.mem = calloc(1, b->s.len);
+	assert_int_equal(weir_mmap_import_device(&b->im.m, b->im.dev,
+						 b->desc.bytes, b->desc.len,
+						 NULL), 0);
+	assert_int_equal(weir_inventory_attach(b->im.inv, b->im.m), 0);
+}
+
+static void import_here(struct both *b)
+{
+	export(&b->s, &b->desc);
+	take_here(b);
+}
+
+static void both_begin(struct both *b, void **state, size_t len)
+{
+	exporter_begin(&b->s, state, len, PEERS);
+	import_here(b);
+}
+
+static void both_end(struct both *b)
+{
+	side_end(&b->im);
+	side_end(&b->s);
 }
 
 /* Tests. */
@@ -405,57 +482,43 @@ static void pool_is_made_of_the_gpus_memory(void **state)
 /* Two imports are two domains of one place. */
 static void export_is_imported_in_the_same_process(void **state)
 {
-	struct weir_export_desc desc;
-	struct side s, im;
+	struct both b;
 
-	exporter_begin(&s, state, SMALL, PEERS);
-	side_begin(&im, s.r);
-	im.len = s.len;
-	im.mem = malloc(im.len);
-	export(&s, &desc);
-	assert_int_equal(weir_mmap_import_device(&im.m, im.dev, desc.bytes,
-						 desc.len, NULL), 0);
-	assert_int_equal(weir_inventory_attach(im.inv, im.m), 0);
-	set_all(&s, 'a');
-	assert_true(is_all(&im, 'a'));
-	set_all(&im, 'b');
-	assert_true(is_all(&s, 'b'));
-	assert_int_equal(weir_mmap_is_stale(im.m), 0);
-	assert_int_equal(weir_cuda_free(s.dev, s.addr), -EBUSY);
+	both_begin(&b, state, SMALL);
+	set_all(&b.s, 'a');
+	assert_true(is_all(&b.im, 'a'));
+	set_all(&b.im, 'b');
+	assert_true(is_all(&b.s, 'b'));
+	assert_int_equal(weir_mmap_is_stale(b.im.m), 0);
+	assert_int_equal(weir_cuda_free(b.s.dev, b.s.addr), -EBUSY);
 
-	assert_int_equal(weir_mmap_revoke(s.m, NULL, NULL), 0);
-	assert_int_equal(copy_all(&im, im.m, false), -ESTALE);
-	assert_int_equal(weir_mmap_is_stale(im.m), 1);
-	assert_int_equal(copy_all(&im, im.m, true), -ESTALE);
-	assert_true(is_all(&s, 'b'));
-	side_end(&im);
-	side_end(&s);
+	assert_int_equal(weir_mmap_revoke(b.s.m, NULL, NULL), 0);
+	assert_int_equal(copy_all(&b.im, b.im.m, false), -ESTALE);
+	assert_int_equal(weir_mmap_is_stale(b.im.m), 1);
+	assert_int_equal(copy_all(&b.im, b.im.m, true), -ESTALE);
+	assert_true(is_all(&b.s, 'b'));
+	both_end(&b);
 }
 
 static void import_for_reading_is_not_written(void **state)
 {
 	struct weir_export_opts opts = { .size = sizeof(opts),
 					 .permissions = WEIR_MMAP_PEER_READ };
-	struct weir_export_desc desc = { .size = sizeof(desc) };
-	struct side s, im;
+	struct both b;
 
-	exporter_begin(&s, state, SMALL, PEERS);
-	side_begin(&im, s.r);
-	im.len = s.len;
-	im.mem = malloc(im.len);
-	assert_int_equal(weir_mmap_export_device(s.m, s.dev, &opts, &desc), 0);
-	assert_int_equal(weir_mmap_import_device(&im.m, im.dev, desc.bytes,
-						 desc.len, NULL), 0);
-	assert_int_equal(weir_inventory_attach(im.inv, im.m), 0);
-	set_all(&s, 'a');
-	assert_true(is_all(&im, 'a'));
-	assert_int_equal(copy_all(&im, im.m, true), -EACCES);
-	weir_job_copy(&im.j.job, weir_operand_at(weir_mmap_domain(im.m),
-						 s.addr, 8),
-		      weir_operand_mem(im.mem, 8));
-	assert_int_equal(weir_job_start(im.dma, &im.j.job), -EACCES);
-	side_end(&im);
-	side_end(&s);
+	exporter_begin(&b.s, state, SMALL, PEERS);
+	b.desc = (struct weir_export_desc){ .size = sizeof(b.desc) };
+	assert_int_equal(weir_mmap_export_device(b.s.m, b.s.dev, &opts, &b.desc),
+			 0);
+	take_here(&b);
+	set_all(&b.s, 'a');
+	assert_true(is_all(&b.im, 'a'));
+	assert_int_equal(copy_all(&b.im, b.im.m, true), -EACCES);
+	weir_job_copy(&b.im.j.job, weir_operand_at(weir_mmap_domain(b.im.m),
+						   b.s.addr, 8),
+		      weir_operand_mem(b.im.mem, 8));
+	assert_int_equal(weir_job_start(b.im.dma, &b.im.j.job), -EACCES);
+	both_end(&b);
 }
 
 /* Importers get whole blocks of an allocation. */
@@ -548,6 +611,7 @@ static void another_process_reads_and_writes_the_gpus_memory(void **state)
 /* The copy of an importer is broken off, and a stop waits for what the GPU has. */
 static void stop_waits_for_the_copy_of_an_importer(void **state)
 {
+	char text[64];
 	struct weir_export_desc desc;
 	struct reply reply;
 	struct other o;
@@ -563,9 +627,13 @@ static void stop_waits_for_the_copy_of_an_importer(void **state)
 		skip();
 	}
 	assert_int_equal(other_do(&o, BEGIN, 'x').res, 0);
-	assert_int_equal(weir_mmap_revoke(s.m, NULL, NULL), -EBUSY);
-	assert_non_null(strstr(weir_why(), "still uses"));
-	assert_int_equal(weir_mmap_revoke(s.m, NULL, NULL), -EBUSY);
+	assert_int_equal(weir_mmap_revoke(s.m, NULL, NULL), -EINPROGRESS);
+	snprintf(text, sizeof(text), "still use the memory: process %d;", o.pid);
+	assert_non_null(strstr(weir_why(), text));
+	assert_int_equal(weir_mmap_revoke(s.m, NULL, NULL), -EINPROGRESS);
+	assert_int_equal(weir_inventory_detach(s.inv, s.m), 0);
+	assert_int_equal(weir_mmap_stop(s.m, NULL, NULL), -EBUSY);
+	assert_non_null(strstr(weir_why(), "process"));
 	reply = other_do(&o, FINISH, 0);
 	assert_int_equal(reply.res, -ESTALE);
 	assert_true(reply.done > 0 && reply.done < LARGE);
@@ -575,7 +643,84 @@ static void stop_waits_for_the_copy_of_an_importer(void **state)
 	side_end(&s);
 }
 
-static void importer_that_is_killed_is_not_waited_for(void **state)
+static void revoke_until_it_is_done(struct side *s)
+{
+	int err;
+
+	do
+		err = weir_mmap_revoke(s->m, NULL, NULL);
+	while (err == -EINPROGRESS);
+	assert_int_equal(err, 0);
+}
+
+/* Begin to write to the export of @s in @o; or else, without the mock, import it. */
+static void busy_importer_begin(struct side *s, struct other *o, void **state)
+{
+	struct weir_export_desc desc;
+
+	exporter_begin(s, state, SMALL, PEERS);
+	export(s, &desc);
+	other_begin(o);
+	assert_int_equal(other_imports(o, &desc), 0);
+	if (!hold)
+		return;
+	assert_int_equal(other_do(o, BEGIN, 'x').res, 0);
+	assert_int_equal(weir_mmap_revoke(s->m, NULL, NULL), -EINPROGRESS);
+}
+
+/* What it had begun may come until all of its files are closed. */
+static void killed_importer_is_waited_for_until_it_has_ended(void **state)
+{
+	siginfo_t info = { .si_pid = 0 };
+	struct other o;
+	struct side s;
+
+	busy_importer_begin(&s, &o, state);
+	kill(o.pid, SIGKILL);
+	revoke_until_it_is_done(&s);
+	if (hold) {
+		assert_int_equal(waitid(P_PID, (id_t)o.pid, &info,
+					WEXITED | WNOHANG | WNOWAIT), 0);
+		assert_int_equal(info.si_pid, o.pid);
+	}
+	other_kill(&o);
+	side_end(&s);
+}
+
+static void child_that_has_the_files_of_a_killed_importer_is_waited_for(void **state)
+{
+	struct other o;
+	struct side s;
+
+	busy_importer_begin(&s, &o, state);
+	assert_true(other_do(&o, FORK, 0).res > 0);
+	other_kill_alone(&o);
+	if (hold)
+		assert_int_equal(weir_mmap_revoke(s.m, NULL, NULL), -EINPROGRESS);
+	close(o.fd);
+	revoke_until_it_is_done(&s);
+	side_end(&s);
+}
+
+/* Nobody knows what its GPU still does. */
+static void importer_that_has_lost_its_gpu_is_waited_for_until_it_has_ended(
+	void **state)
+{
+	struct other o;
+	struct side s;
+
+	busy_importer_begin(&s, &o, state);
+	if (hold) {
+		assert_int_equal(other_do(&o, BREAK, 0).res, -EIO);
+		assert_int_equal(weir_mmap_revoke(s.m, NULL, NULL), -EINPROGRESS);
+	}
+	other_kill(&o);
+	revoke_until_it_is_done(&s);
+	side_end(&s);
+}
+
+/* Where they would not be counted. */
+static void imported_memory_is_not_used_by_the_domain_of_the_device(void **state)
 {
 	struct weir_export_desc desc;
 	struct other o;
@@ -585,12 +730,209 @@ static void importer_that_is_killed_is_not_waited_for(void **state)
 	export(&s, &desc);
 	other_begin(&o);
 	assert_int_equal(other_imports(&o, &desc), 0);
-	if (hold) {
-		assert_int_equal(other_do(&o, BEGIN, 'x').res, 0);
-		assert_int_equal(weir_mmap_revoke(s.m, NULL, NULL), -EBUSY);
+	assert_int_equal(other_do(&o, BESIDE, 0).res, -ERANGE);
+	assert_int_equal(other_do(&o, READ, 0).res, s.len);
+	other_end(&o);
+	side_end(&s);
+}
+
+/* The GPU has begun a copy of the import. */
+static struct weir_buf *begin_here(struct both *b)
+{
+	struct weir_buf *buf = NULL;
+
+	if (!hold) {
+		both_end(b);
+		skip();
 	}
-	other_kill(&o);
-	assert_int_equal(weir_mmap_revoke(s.m, NULL, NULL), 0);
+	hold(1);
+	assert_int_equal(start_copy(&b->im, b->im.m, &buf, true), 0);
+	some_turns(b->s.r, 3);
+	return buf;
+}
+
+static void end_early(void **state, bool is_late)
+{
+	struct weir_buf *buf;
+	struct both b;
+	uint64_t end;
+
+	both_begin(&b, state, LARGE);
+	buf = begin_here(&b);
+	end = weir_reactor_now(b.s.r) + WEIR_USEC;
+	if (is_late) {
+		assert_int_equal(weir_op_set_deadline(&b.im.j.job.op, end), 0);
+		UNTIL(b.s.r, weir_reactor_now(b.s.r) > end + WEIR_MSEC);
+	} else {
+		assert_int_equal(weir_op_cancel(&b.im.j.job.op), 0);
+	}
+	some_turns(b.s.r, 3);
+	assert_int_equal(weir_mmap_revoke(b.s.m, NULL, NULL), -EINPROGRESS);
+	hold(0);
+	assert_int_equal(jrec_finish(b.s.r, &b.im.j),
+			 is_late ? -ETIMEDOUT : -ECANCELED);
+	assert_int_equal(weir_mmap_revoke(b.s.m, NULL, NULL), 0);
+	weir_buf_put(buf);
+	both_end(&b);
+}
+
+static void cancelled_job_of_an_importer_counts_until_the_gpu_has_ended(void **state)
+{
+	end_early(state, false);
+}
+
+static void late_job_of_an_importer_counts_until_the_gpu_has_ended(void **state)
+{
+	end_early(state, true);
+}
+
+static void operations_of_the_exporter_wait_for_an_importer(void **state)
+{
+	int (*const calls[])(struct weir_mmap *, struct weir_reactor *,
+			     struct weir_op *) = {
+		weir_mmap_revoke, weir_mmap_stop, weir_mmap_drain,
+	};
+	struct weir_buf *buf;
+	struct rec rec;
+	struct both b;
+
+	both_begin(&b, state, LARGE);
+	for (size_t i = 0; i < N_OF(calls); i++) {
+		buf = begin_here(&b);
+		rec_init(&rec);
+		STARTS(calls[i](b.s.m, b.s.r, &rec.op));
+		some_turns(b.s.r, 3);
+		assert_int_equal(rec.calls, 0);
+		hold(0);
+		assert_int_equal(finish(b.s.r, &rec), 0);
+		assert_int_equal(b.im.j.calls, 1);
+		assert_int_equal(b.im.j.res, -ESTALE);
+		assert_int_equal(weir_mmap_is_stale(b.im.m), 1);
+		weir_buf_put(buf);
+		side_end(&b.im);
+		if (i) {
+			assert_int_equal(weir_mmap_start(b.s.m), 0);
+			assert_int_equal(weir_inventory_attach(b.s.inv, b.s.m), 0);
+		}
+		import_here(&b);
+	}
+	both_end(&b);
+}
+
+static void export_after_a_revoke_is_another(void **state)
+{
+	struct weir_mmap *m = NULL;
+	struct weir_buf *buf;
+	struct both b, again;
+	uint8_t bytes[1024];
+
+	both_begin(&b, state, LARGE);
+	memcpy(bytes, b.desc.bytes, b.desc.len);
+	buf = begin_here(&b);
+	assert_int_equal(weir_mmap_revoke(b.s.m, NULL, NULL), -EINPROGRESS);
+	assert_int_equal(weir_mmap_import_device(&m, b.s.dev, bytes, b.desc.len,
+						 NULL), -ESTALE);
+	again.s = b.s;
+	import_here(&again);
+	assert_int_equal(weir_mmap_is_stale(again.im.m), 0);
+	hold(0);
+	assert_int_equal(jrec_finish(b.s.r, &b.im.j), -ESTALE);
+	assert_int_equal(copy_all(&again.im, again.im.m, true), LARGE);
+	weir_buf_put(buf);
+	side_end(&again.im);
+	both_end(&b);
+}
+
+/* The side that was counted is not any more. */
+static void job_that_one_import_refuses_does_not_use_the_other(void **state)
+{
+	struct weir_buf *from, *to;
+	struct both a, b;
+
+	both_begin(&a, state, SMALL);
+	side_begin(&b.s, a.s.r);
+	b.s.len = SMALL;
+	assert_int_equal(weir_cuda_alloc(b.s.dev, &b.s.addr, SMALL), 0);
+	b.s.m = mmap_of(&b.s, b.s.addr, SMALL, PEERS);
+	import_here(&b);
+	assert_int_equal(weir_inventory_attach(a.im.inv, b.im.m), 0);
+	assert_int_equal(weir_mmap_revoke(b.s.m, NULL, NULL), 0);
+	assert_int_equal(take_all(&from, &a.im, a.im.m), 0);
+	assert_int_equal(take_all(&to, &a.im, b.im.m), 0);
+	weir_buf_reset(to);
+	weir_job_copy(&a.im.j.job, weir_operand_buf(to), weir_operand_buf(from));
+	assert_int_equal(weir_job_start(a.im.dma, &a.im.j.job), -ESTALE);
+	assert_int_equal(weir_mmap_is_stale(a.im.m), 0);
+	assert_int_equal(weir_mmap_is_stale(b.im.m), 1);
+	weir_buf_put(from);
+	weir_buf_put(to);
+	assert_int_equal(weir_mmap_revoke(a.s.m, NULL, NULL), 0);
+	assert_int_equal(weir_inventory_detach(a.im.inv, b.im.m), 0);
+	both_end(&b);
+	both_end(&a);
+}
+
+/* It goes when a later call finds its domain free. */
+static void import_whose_domain_is_in_use_ends_later(void **state)
+{
+	struct both b;
+
+	both_begin(&b, state, SMALL);
+	if (!hold) {
+		both_end(&b);
+		skip();
+	}
+	hold(1);
+	weir_job_copy(&b.im.j.job,
+		      weir_operand_at(weir_mmap_domain(b.im.m), b.s.addr, 8),
+		      weir_operand_mem(b.im.mem, 8));
+	assert_int_equal(weir_job_start(b.im.dma, &b.im.j.job), 0);
+	some_turns(b.s.r, 3);
+	assert_int_equal(weir_inventory_detach(b.im.inv, b.im.m), 0);
+	assert_int_equal(weir_mmap_destroy(b.im.m), 0);
+	b.im.m = NULL;
+	assert_int_equal(weir_mmap_revoke(b.s.m, NULL, NULL), -EINPROGRESS);
+	hold(0);
+	jrec_finish(b.s.r, &b.im.j);
+	assert_int_equal(weir_mmap_revoke(b.s.m, NULL, NULL), 0);
+	both_end(&b);
+}
+
+#define PLACES 63
+#define SPACES 256
+
+static void importers_have_limits(void **state)
+{
+	struct weir_mmap *im[SPACES] = { NULL };
+	struct side s, more[SPACES / PLACES];
+	struct weir_export_desc desc;
+	size_t n = 0, k;
+	int err = 0;
+
+	exporter_begin(&s, state, SMALL, PEERS);
+	export(&s, &desc);
+	while (!err && n < SPACES)
+		err = weir_mmap_import_device(&im[n++], s.dev, desc.bytes,
+					      desc.len, NULL);
+	assert_int_equal(err, -EAGAIN);
+	assert_int_equal(--n, PLACES);
+	assert_int_equal(weir_mmap_destroy(im[--n]), 0);
+	assert_int_equal(weir_mmap_import_device(&im[n++], s.dev, desc.bytes,
+						 desc.len, NULL), 0);
+	for (k = 0; k < N_OF(more); k++) {
+		side_begin(&more[k], s.r);
+		assert_int_equal(weir_cuda_alloc(s.dev, &more[k].addr, SMALL), 0);
+		more[k].m = mmap_of(&more[k], more[k].addr, SMALL, PEERS);
+		export(&more[k], &desc);
+		for (err = 0; !err && n < PLACES * (k + 2);)
+			err = weir_mmap_import_device(&im[n++], s.dev, desc.bytes,
+						      desc.len, NULL);
+	}
+	assert_int_equal(err, -ENOSPC);
+	while (n--)
+		assert_int_equal(weir_mmap_destroy(im[n]), 0);
+	while (k--)
+		side_end(&more[k]);
 	side_end(&s);
 }
 
@@ -658,7 +1000,7 @@ static void lease_of_the_gpus_memory_ends_by_itself(void **state)
 /* Whenever an export ends, nothing that its importers had begun comes later. */
 static void late_write_of_an_importer_does_not_arrive(void **state)
 {
-	int n = want_long() ? 2000 : 20, err;
+	int n = want_long() ? 2000 : 20;
 	struct order order = { .what = STORM, .value = 's' };
 	struct weir_export_desc desc;
 	struct other o;
@@ -672,10 +1014,7 @@ static void late_write_of_an_importer_does_not_arrive(void **state)
 		other_send(&o, &order);
 		assert_int_equal(other_reply(&o).res, 0);
 		some_turns(s.r, i % 7);
-		do
-			err = weir_mmap_revoke(s.m, NULL, NULL);
-		while (err == -EBUSY);
-		assert_int_equal(err, 0);
+		revoke_until_it_is_done(&s);
 		set_all(&s, 'e');
 		assert_int_equal(other_reply(&o).res, -ESTALE);
 		assert_true(is_all(&s, 'e'));
@@ -692,7 +1031,17 @@ static const struct harness_case cases[] = {
 	CASE(part_of_an_allocation_is_not_exported),
 	REAL(another_process_reads_and_writes_the_gpus_memory),
 	REAL(stop_waits_for_the_copy_of_an_importer),
-	REAL(importer_that_is_killed_is_not_waited_for),
+	REAL(killed_importer_is_waited_for_until_it_has_ended),
+	REAL(child_that_has_the_files_of_a_killed_importer_is_waited_for),
+	REAL(importer_that_has_lost_its_gpu_is_waited_for_until_it_has_ended),
+	REAL(imported_memory_is_not_used_by_the_domain_of_the_device),
+	CASE(cancelled_job_of_an_importer_counts_until_the_gpu_has_ended),
+	CASE(late_job_of_an_importer_counts_until_the_gpu_has_ended),
+	CASE(operations_of_the_exporter_wait_for_an_importer),
+	CASE(export_after_a_revoke_is_another),
+	CASE(job_that_one_import_refuses_does_not_use_the_other),
+	CASE(import_whose_domain_is_in_use_ends_later),
+	CASE(importers_have_limits),
 	REAL(memory_of_a_killed_exporter_stays_with_its_importer),
 	REAL(lease_of_the_gpus_memory_ends_by_itself),
 	REAL(late_write_of_an_importer_does_not_arrive),

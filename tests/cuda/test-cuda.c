@@ -827,6 +827,33 @@ static void storm_of_chains_ends_each_once(void **state)
 }
 
 /* All jobs end once, with the driver's error, which is the process's. */
+/* What the driver has of it still writes; then it has not ended. */
+static void fill_of_which_a_part_is_refused_ends_after_the_others(void **state)
+{
+	unsigned int before;
+	struct gpu g;
+
+	if (!refuse)
+		skip_because("a real device refuses all of it, or nothing");
+	gpu_begin(&g, state);
+	before = count(MOCK_CUDA_SYNC);
+	refuse(MOCK_CUDA_FILL, 1, 2);
+	weir_job_fill(&g.j.job, there(&g, 0, 64), 0x0102030405060708);
+	assert_int_equal(jrec_run(g.dma, &g.j), -ENOMEM);
+	assert_int_equal(g.j.detail.code, 2);
+	assert_int_equal(g.j.detail.bytes, 0);
+	assert_true(count(MOCK_CUDA_SYNC) > before);
+
+	/* Nothing of it comes later. */
+	weir_job_fill(&g.j.job, there(&g, 0, 64), 0);
+	assert_int_equal(jrec_run(g.dma, &g.j), 64);
+	weir_job_copy(&g.j.job, weir_operand_mem(g.mem, 64), there(&g, 0, 64));
+	assert_int_equal(jrec_run(g.dma, &g.j), 64);
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(g.mem[i], 0);
+	gpu_end(&g);
+}
+
 static void failure_of_the_gpu_ends_all_jobs(void **state)
 {
 	struct weir_cuda_pointer p = { .size = sizeof(p) };
@@ -934,6 +961,7 @@ static const struct harness_case cases[] = {
 	CASE(thousand_jobs_are_in_flight),
 	CASE(chain_goes_through_the_gpu),
 	CASE(storm_of_chains_ends_each_once),
+	CASE(fill_of_which_a_part_is_refused_ends_after_the_others),
 	CASE(failure_of_the_gpu_ends_all_jobs),
 	REAL(child_of_fork_has_no_device),
 };

@@ -27,6 +27,7 @@ static struct acme {
 	int lists, opens, closes, registers, deregisters, describes, imports;
 	int import_ends, engine_opens, engine_closes, jobs, moves;
 	int list_fails, open_fails, register_fails, keep_fails, engine_fails;
+	const char *keep_says;	/* With .keep_fails; NULL: nothing. */
 	int import_fails, describe_fails;
 	int later;		/* unit0 is of a later version. */
 	int nested;		/* What a call inside of a function has returned. */
@@ -120,6 +121,8 @@ static int acme_deregister(void *card, const struct weir_provider_key *key)
 {
 	assert_non_null(card);
 	assert_int_equal(key->rkey, key->lkey + 100);
+	if (a.keep_fails && a.keep_says)
+		return weir_why_set(a.keep_fails, "%s", a.keep_says);
 	if (a.keep_fails)
 		return a.keep_fails;
 	a.deregisters++;
@@ -513,6 +516,12 @@ static void lost_device_is_opened_anew(void **state)
 	assert_ptr_not_equal(weir_provider_card(a.p, dev),
 			     weir_provider_card(a.p, old));
 	assert_int_equal(weir_device_close(old), 0);
+
+	/* Nor does it matter if it was closed meanwhile. */
+	assert_int_equal(weir_provider_lost(old), 0);
+	old = unit0();
+	assert_ptr_equal(old, dev);
+	assert_int_equal(weir_device_close(old), 0);
 	assert_int_equal(weir_device_close(dev), 0);
 	acme_end();
 }
@@ -541,7 +550,9 @@ static void memory_is_registered_once_until_the_stop(void **state)
 	(void)state;
 	acme_begin();
 	dev = unit0();
-	m = mmap_on(dev, mem, WEIR_MMAP_WRITE);
+	/* Peers' rights are none of this process's. */
+	m = mmap_on(dev, mem, WEIR_MMAP_WRITE | WEIR_MMAP_PEER_READ |
+			      WEIR_MMAP_PEER_WRITE);
 	assert_int_equal(a.registers, 0);
 	a.register_fails = -ENOSPC;
 	assert_int_equal(weir_mmap_keys(m, dev, &lkey, &rkey), -ENOSPC);
@@ -1062,6 +1073,122 @@ static void device_that_keeps_a_lease_is_waited_for(void **state)
 	share_end(s);
 }
 
+static int export_again(struct sharing *s)
+{
+	return weir_mmap_export_device(s->m, s->dev, NULL, &s->desc);
+}
+
+/* A revoke waits as for importers of memory, and other exports are others. */
+static void revoke_waits_for_peers_of_a_device(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct rec rec;
+
+	assert_int_equal(export_again(s), 0);
+	assert_int_equal(a.registers, 1);
+	a.keep_fails = -EINPROGRESS;
+	assert_int_equal(weir_mmap_revoke(s->m, NULL, NULL), -EINPROGRESS);
+	assert_non_null(strstr(weir_why(), "still use the memory: device unit0"));
+	a.keep_says = "process 12";
+	assert_int_equal(weir_mmap_revoke(s->m, NULL, NULL), -EINPROGRESS);
+	assert_non_null(strstr(weir_why(), "still use the memory: process 12;"));
+
+	rec_init(&rec);
+	weir_op_set_deadline(&rec.op, weir_reactor_now(r) + WEIR_MSEC);
+	STARTS(weir_mmap_revoke(s->m, r, &rec.op));
+	assert_int_equal(finish(r, &rec), -ETIMEDOUT);
+	assert_non_null(strstr(weir_why(), "process 12"));
+
+	/* Meanwhile it is exported anew, and the old one ends alone. */
+	assert_int_equal(export_again(s), 0);
+	assert_int_equal(a.registers, 2);
+	assert_int_equal(export_again(s), 0);
+	assert_int_equal(a.registers, 2);
+	rec_init(&rec);
+	STARTS(weir_mmap_revoke(s->m, r, &rec.op));
+	some_turns(r, 5);
+	assert_int_equal(rec.calls, 0);
+	assert_int_equal(export_again(s), 0);
+	assert_int_equal(a.registers, 3);
+	a.keep_fails = 0;
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(a.deregisters, 2);
+	assert_int_equal(weir_mmap_revoke(s->m, NULL, NULL), 0);
+	assert_int_equal(a.deregisters, 3);
+	share_end(s);
+}
+
+static void stop_waits_for_peers_of_a_device(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct rec rec;
+
+	assert_int_equal(export_again(s), 0);
+	a.keep_fails = -EINPROGRESS;
+	a.keep_says = "process 12";
+	assert_int_equal(weir_mmap_stop(s->m, NULL, NULL), -EBUSY);
+	assert_starts_with(weir_why(), "weir_mmap_stop: ");
+	assert_non_null(strstr(weir_why(), ": process 12;"));
+	assert_int_equal(weir_mmap_state(s->m), WEIR_MMAP_STARTED);
+	assert_int_equal(export_again(s), 0);
+
+	rec_init(&rec);
+	STARTS(weir_mmap_stop(s->m, r, &rec.op));
+	some_turns(r, 5);
+	assert_int_equal(rec.calls, 0);
+	assert_int_equal(weir_mmap_state(s->m), WEIR_MMAP_STOPPING);
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(finish(r, &rec), -ECANCELED);
+	assert_non_null(strstr(weir_why(), ": process 12"));
+	assert_int_equal(weir_mmap_state(s->m), WEIR_MMAP_STARTED);
+
+	rec_init(&rec);
+	STARTS(weir_mmap_stop(s->m, r, &rec.op));
+	some_turns(r, 5);
+	assert_int_equal(rec.calls, 0);
+	a.keep_fails = 0;
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(weir_mmap_state(s->m), WEIR_MMAP_STOPPED);
+	assert_int_equal(a.deregisters, 2);
+	share_end(s);
+}
+
+/* It begins to end peers' access at once, and then waits for them and for bufs. */
+static void drain_waits_for_peers_of_a_device(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct weir_inventory *inv = start_inventory(r, s->m);
+	struct weir_buf *buf = get_buf(inv, s->m, s->mem, 100, 0);
+	struct weir_lease *lease = lease_of(r, s);
+	struct rec rec, waits;
+
+	assert_int_equal(export_again(s), 0);
+	rec_init(&rec);
+	rec_init(&waits);
+	STARTS(weir_lease_wait(lease, &waits.op));
+	a.keep_fails = -EINPROGRESS;
+	STARTS(weir_mmap_drain(s->m, r, &rec.op));
+	weir_buf_put(buf);
+	some_turns(r, 5);
+	assert_int_equal(rec.calls, 0);
+	assert_int_equal(waits.calls, 0);
+	assert_int_equal(state_of(lease), WEIR_LEASE_ENDING);
+	a.keep_fails = 0;
+	assert_int_equal(finish(r, &rec), 0);
+	UNTIL(r, waits.calls);
+	assert_int_equal(waits.res, 0);
+	assert_int_equal(state_of(lease), WEIR_LEASE_OVER);
+	assert_int_equal(a.deregisters, 2);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_mmap_destroy(s->m), 0);
+	s->m = NULL;
+	assert_int_equal(weir_lease_destroy(lease), 0);
+	share_end(s);
+}
+
 /* Also while the exporter's own bufs are out. */
 static void leases_by_device_end_with_all_exports(void **state)
 {
@@ -1243,6 +1370,9 @@ int main(void)
 		CASE(export_is_imported_by_its_own_provider_alone),
 		CASE(lease_by_device_has_a_registration_of_its_own),
 		CASE(device_that_keeps_a_lease_is_waited_for),
+	CASE(revoke_waits_for_peers_of_a_device),
+	CASE(stop_waits_for_peers_of_a_device),
+	CASE(drain_waits_for_peers_of_a_device),
 		CASE(leases_by_device_end_with_all_exports),
 		REAL(lease_by_device_is_not_for_an_exporter),
 		CASE(lease_that_a_device_cannot_give_is_refused),

@@ -430,12 +430,27 @@ static void no_pool_is_made_of_what_another_has_allocated(void **state)
 	assert_int_equal(weir_pool_destroy(own), 0);
 }
 
-static void pools_of_device_memory_do_not_overlap(void **state)
+/* Of a place that both mmaps have, which are destroyed. */
+static void pools_exclude_each_other(struct weir_reactor *r, struct weir_mmap **m)
 {
-	struct weir_reactor *r = start_reactor(state);
 	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 2,
 				       .buf_size = 64, .align = 64 };
 	struct weir_pool *first = NULL, *second = NULL;
+
+	opts.mmap = m[0];
+	assert_int_equal(weir_pool_create(&first, r, &opts), 0);
+	opts.mmap = m[1];
+	assert_int_equal(weir_pool_create(&second, r, &opts), -EBUSY);
+	assert_int_equal(weir_pool_destroy(first), 0);
+	assert_int_equal(weir_pool_create(&second, r, &opts), 0);
+	assert_int_equal(weir_pool_destroy(second), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(weir_mmap_destroy(m[i]), 0);
+}
+
+static void pools_of_device_memory_do_not_overlap(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
 	struct weir_device *dev;
 	struct weir_mmap *m[2];
 	struct weir_dm *dm;
@@ -450,15 +465,7 @@ static void pools_of_device_memory_do_not_overlap(void **state)
 		assert_int_equal(weir_mmap_set_dm(m[i], dm, 64 * i, 192), 0);
 		assert_int_equal(weir_mmap_start(m[i]), 0);
 	}
-	opts.mmap = m[0];
-	assert_int_equal(weir_pool_create(&first, r, &opts), 0);
-	opts.mmap = m[1];
-	assert_int_equal(weir_pool_create(&second, r, &opts), -EBUSY);
-	assert_int_equal(weir_pool_destroy(first), 0);
-	assert_int_equal(weir_pool_create(&second, r, &opts), 0);
-	assert_int_equal(weir_pool_destroy(second), 0);
-	for (i = 0; i < 2; i++)
-		assert_int_equal(weir_mmap_destroy(m[i]), 0);
+	pools_exclude_each_other(r, m);
 	assert_int_equal(weir_dm_free(dm), 0);
 	assert_int_equal(weir_device_close(dev), 0);
 }
@@ -468,9 +475,6 @@ static void pools_of_one_domain_do_not_overlap(void **state)
 	struct weir_domain_opts of = { .size = sizeof(of),
 				       .kind = WEIR_DOMAIN_USER };
 	struct weir_reactor *r = start_reactor(state);
-	struct weir_pool_opts opts = { .size = sizeof(opts), .bufs = 2,
-				       .buf_size = 64, .align = 64 };
-	struct weir_pool *first = NULL, *second = NULL;
 	struct weir_domain *domain;
 	struct weir_mmap *m[2];
 	int i;
@@ -485,15 +489,7 @@ static void pools_of_one_domain_do_not_overlap(void **state)
 						      192), 0);
 		assert_int_equal(weir_mmap_start(m[i]), 0);
 	}
-	opts.mmap = m[0];
-	assert_int_equal(weir_pool_create(&first, r, &opts), 0);
-	opts.mmap = m[1];
-	assert_int_equal(weir_pool_create(&second, r, &opts), -EBUSY);
-	assert_int_equal(weir_pool_destroy(first), 0);
-	assert_int_equal(weir_pool_create(&second, r, &opts), 0);
-	assert_int_equal(weir_pool_destroy(second), 0);
-	for (i = 0; i < 2; i++)
-		assert_int_equal(weir_mmap_destroy(m[i]), 0);
+	pools_exclude_each_other(r, m);
 	assert_int_equal(weir_domain_destroy(domain), 0);
 }
 

@@ -17,6 +17,7 @@
 
 static void (*hold)(int hold);		/* NULL: a real device. */
 static void (*break_it)(int err);
+static void (*refuse)(int call, unsigned int after, int err);
 static unsigned int (*count)(int call);
 
 /* Whether there is one; or else the tests are skipped. */
@@ -38,6 +39,8 @@ static inline bool cuda_begin(void)
 	if (driver) {
 		hold = (void (*)(int))dlsym(driver, "mock_cuda_hold");
 		break_it = (void (*)(int))dlsym(driver, "mock_cuda_break");
+		refuse = (void (*)(int, unsigned int, int))dlsym(
+			driver, "mock_cuda_refuse");
 		count = (unsigned int (*)(int))dlsym(driver, "mock_cuda_count");
 	}
 	/* A real driver opens files at its first use, and keeps them. */

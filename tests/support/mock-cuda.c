@@ -99,6 +99,11 @@ static int active[DEVICES];		/* Retains of the primary contexts. */
 static CUresult sticky;
 static bool held;
 static unsigned int n_calls[MOCK_CUDA_CALLS];
+static struct {
+	int call;
+	unsigned int after;
+	CUresult err;			/* 0: nothing is refused. */
+} refuse;
 static __thread CUcontext current[16];
 static __thread int n_current;
 static __thread bool in_host_func;
@@ -133,6 +138,25 @@ EXPORT unsigned int mock_cuda_count(int call)
 	n = n_calls[call];
 	pthread_mutex_unlock(&lock);
 	return n;
+}
+
+EXPORT void mock_cuda_refuse(int call, unsigned int after, int err)
+{
+	pthread_mutex_lock(&lock);
+	refuse.call = call;
+	refuse.after = after;
+	refuse.err = err;
+	pthread_mutex_unlock(&lock);
+}
+
+static CUresult refused(int call)
+{
+	CUresult err = refuse.err;
+
+	if (!err || refuse.call != call || refuse.after--)
+		return CUDA_SUCCESS;
+	refuse.err = CUDA_SUCCESS;
+	return err;
 }
 
 /* Every call that needs a context begins so. */
@@ -283,6 +307,8 @@ static void drain(CUstream s)
 	pthread_mutex_lock(&lock);                    \
 	n_calls[call]++;                              \
 	err = begin();                                \
+	if (!err)                                     \
+		err = refused(call);                  \
 	if (!err)                                     \
 		err = __VA_ARGS__;                    \
 	pthread_mutex_unlock(&lock);                  \

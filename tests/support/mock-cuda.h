@@ -36,6 +36,9 @@ void mock_cuda_hold(int hold);
  * work again, for the next test. */
 void mock_cuda_break(int err);
 
+/* One @call fails with @err, after as many others that do not. */
+void mock_cuda_refuse(int call, unsigned int after, int err);
+
 /* How often a call was made. */
 unsigned int mock_cuda_count(int call);
 

@@ -35,13 +35,27 @@
  * The driver maps all of an allocation into the importer, in blocks of 2 MiB, and
  * cannot take it back.  So only a whole allocation is exported, whose length is a
  * multiple of 2 MiB, and importers count their jobs in a page that they share with the
- * exporter.  A stop or revoke is -EBUSY while one of them has a copy in flight, and the
- * end of a lease waits.  When it has succeeded, no job with bufs of the import reads or
- * writes the memory.
+ * exporter.  From a stop, revoke or end of a lease on new jobs of theirs are refused
+ * with -ESTALE, jobs that wait end with it, and an operation of the exporter waits for
+ * what the GPU has begun.  When it has ended, no job with bufs of the import reads or
+ * writes the memory.  An importer learns of it by its next job, or by one that ends so,
+ * not by weir_mmap_watch().
+ *
+ * An importer that is killed is waited for until its process has ended, and its
+ * children have that did not call exec().  So is one whose GPU has failed: it has to
+ * end anyway.
+ *
+ * An export has at most 63 importers: weir_mmap_import_device() is -EAGAIN for one
+ * more.  It is -ENOSPC if the process has 256 devices and imports.
  *
  * An importer that does not use this library can read and write the memory as long as
  * it likes, also if the export is for reading: do not export to one that is not
  * trusted.  If either process ends, the other one keeps the memory.
+ *
+ * NVIDIA calls it undefined to free memory while another process has it mapped, which
+ * an importer has until it destroys its mmap.  A driver that was tried (docs/cuda.md)
+ * leaves the memory with the importer.  To rely on what is defined, let importers
+ * destroy their mmaps before you call weir_cuda_free().
  *
  * Memory of this process is reached directly if it is page-locked: bufs of an mmap
  * with the device (weir_mmap_add_device(), weir_pool_mmap()), or memory of
