@@ -462,7 +462,6 @@ int cuda_import(struct cuda_device *device, const struct weir_provider_desc *des
 	uint64_t addr = 0;
 	int err;
 
-	cuda_imports_retry();
 	if (!im)
 		return weir_why_set(-ENOMEM, "weir_mmap_import_device: no memory");
 	im->device = device;

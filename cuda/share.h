@@ -92,7 +92,7 @@ int cuda_import(struct cuda_device *device, const struct weir_provider_desc *des
 		struct weir_provider_import *ret);
 void cuda_import_end(struct cuda_import *import);
 
-/* End imports whose domain was in use at their end. */
+/* End imports whose domain was in use at their end, as the end of another does. */
 void cuda_imports_retry(void);
 
 /* Whether memory at @addr is exported. */

@@ -82,6 +82,7 @@ mock_tests =
 model_tests =
 accel_tests =
 cuda_tests =
+chain_storm = %D%/support/chain-storm.c %D%/support/chain-storm.h
 fabric_tests =
 test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(model_tests) \
 	$(accel_tests) $(cuda_tests) $(fabric_tests)

@@ -12,6 +12,13 @@ tests_mock_cuda_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 test_scripts += %D%/test-safetensors.sh
 cuda_tests += %D%/test-conform-cuda %D%/test-cuda %D%/test-cuda-page \
 	%D%/test-cuda-rules %D%/test-cuda-share
+# These link all objects of both libraries.
+cuda_storm = %D%/test-chain-storm-cuda
+internal_tests += $(cuda_storm)
+%C%_test_chain_storm_cuda_SOURCES = %D%/test-chain-storm-cuda.c $(chain_storm) \
+	$(libweir_cuda_la_SOURCES)
+%C%_test_chain_storm_cuda_CFLAGS = $(AM_CFLAGS)
+$(cuda_storm): $(cuda_mock)
 %C%_test_cuda_page_SOURCES = %D%/test-cuda-page.c $(libweir_cuda_la_SOURCES)
 %C%_test_cuda_page_CFLAGS = $(AM_CFLAGS)
 %C%_test_cuda_page_LDADD = tests/libharness.la $(weir_sim) $(weir_rdma) libweir.la \

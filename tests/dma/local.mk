@@ -8,8 +8,9 @@ public_tests += %D%/test-accel %D%/test-atomic %D%/test-bounce \
 internal_tests += %D%/test-chain %D%/test-chain-fuse %D%/test-chain-hop \
 	%D%/test-chain-storm %D%/test-direct %D%/test-doca %D%/test-domain-job \
 	%D%/test-engine %D%/test-fault-pairs %D%/test-job \
-	%D%/test-mmap-job %D%/test-pipeline %D%/test-route %D%/test-sync %D%/test-sync-shared %D%/test-translate \
-	%D%/test-why-calls
+	%D%/test-mmap-job %D%/test-pipeline %D%/test-route %D%/test-sync \
+	%D%/test-sync-shared %D%/test-translate %D%/test-why-calls
+%C%_test_chain_storm_SOURCES = %D%/test-chain-storm.c $(chain_storm)
 
 without_threads += %D%/test-fault-pairs %D%/test-accel %D%/test-chain-full %D%/test-chain-fuse \
 	%D%/test-dmadev %D%/test-engine %D%/test-errnos-dma %D%/test-job-fence \

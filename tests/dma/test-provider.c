@@ -1119,6 +1119,27 @@ static void revoke_waits_for_peers_of_a_device(void **state)
 	share_end(s);
 }
 
+static void lease_that_all_exports_end_with_is_waited_for(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct weir_lease *lease = lease_of(r, s);
+	struct rec waits;
+
+	rec_init(&waits);
+	STARTS(weir_lease_wait(lease, &waits.op));
+	a.keep_fails = -EINPROGRESS;
+	assert_int_equal(weir_mmap_revoke(s->m, NULL, NULL), -EINPROGRESS);
+	some_turns(r, 5);
+	assert_int_equal(waits.calls, 0);
+	assert_int_equal(state_of(lease), WEIR_LEASE_ENDING);
+	a.keep_fails = 0;
+	assert_int_equal(finish(r, &waits), 0);
+	assert_int_equal(a.deregisters, 1);
+	assert_int_equal(weir_lease_destroy(lease), 0);
+	share_end(s);
+}
+
 static void stop_waits_for_peers_of_a_device(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1371,6 +1392,7 @@ int main(void)
 		CASE(lease_by_device_has_a_registration_of_its_own),
 		CASE(device_that_keeps_a_lease_is_waited_for),
 	CASE(revoke_waits_for_peers_of_a_device),
+	CASE(lease_that_all_exports_end_with_is_waited_for),
 	CASE(stop_waits_for_peers_of_a_device),
 	CASE(drain_waits_for_peers_of_a_device),
 		CASE(leases_by_device_end_with_all_exports),
