@@ -166,6 +166,9 @@ int cuda_space_del(struct weir_domain *domain)
 	struct cuda_space *space = (struct cuda_space *)cuda_space_of(domain);
 	int err;
 
+	/* Its users look it up. */
+	if (weir_domain_users(domain))
+		return -EBUSY;
 	pthread_mutex_lock(&spaces_lock);
 	/* Before its address can be another domain's. */
 	atomic_store(&space->domain, NULL);

@@ -89,7 +89,7 @@ static bool has_ended(const struct cuda_place *place, int32_t exporter)
 	if (!look_at(pid, &it) || !look_at(exporter, &its_exporter))
 		return false;
 	return (it.state == 'Z' && it.threads == 1) ||
-	       it.start - its_exporter.start != atomic_load(&place->began);
+	       llabs(it.start - its_exporter.start - atomic_load(&place->began)) > 1;
 }
 
 /* The exporter. */
@@ -309,7 +309,7 @@ static int open_page(struct cuda_import *im, const struct cuda_said *said)
 	if (im->fd < 0)
 		return refuse_open();
 	seals = fcntl(im->fd, F_GET_SEALS);
-	if (seals != CUDA_PAGE_SEALS)
+	if (seals < 0 || (seals & (CUDA_PAGE_SEALS | F_SEAL_WRITE)) != CUDA_PAGE_SEALS)
 		return refuse_page("its file has other seals");
 	im->page = map_page(im->fd);
 	if (!im->page)

@@ -22,7 +22,8 @@
  * number.  The kernel closes the files of a process that is killed one by one, the
  * driver's before or after the page, so a free lock does not say that the driver has
  * ended the last copies: the end of the process does.  A child of fork() that has not
- * called exec() has the driver's files and the lock, so that counts, too.
+ * called exec() has the driver's files and the lock, so that counts, too.  When such a
+ * child is killed with the process, the lock may be the first of its files to go.
  */
 
 #include <stdatomic.h>
@@ -37,8 +38,8 @@
 struct cuda_place {
 	_Atomic uint32_t jobs;
 	_Atomic int32_t pid;
-	_Atomic int64_t began;		/* So many ticks after the exporter, which is
-					 * the same in all time namespaces. */
+	_Atomic int64_t began;		/* So many ticks after the exporter: the same in
+					 * all time namespaces, but for rounding. */
 	uint64_t reserved[6];
 };
 

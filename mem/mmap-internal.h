@@ -406,12 +406,13 @@ uint64_t device_range_address(const struct device_range *range)
 
 /* Deregister all devices, or only what peers have; under the lock, when the stop is
  * decided.  Returns 0, or a negative errno with a message: then the rest stays
- * registered.  What peers still use is counted by mmap_keys_count_busy(). */
+ * registered.  What peers still use is asked again by mmap_keys_ask_again(). */
 int mmap_keys_drop(struct weir_mmap *mmap, bool parts_only);
 
-/* Ask the devices of what was revoked again.  Returns how many registrations peers
- * still use; @names, if it is not NULL, gets who does.  Under the lock. */
-uint32_t mmap_keys_count_busy(struct weir_mmap *mmap, char *names, size_t len);
+/* Ask the devices of what was revoked again.  Returns 0 if no peer uses it, -EINPROGRESS
+ * if some do, or another errno of a device with its message; @names, if it is not NULL,
+ * gets one that does.  Under the lock. */
+int mmap_keys_ask_again(struct weir_mmap *mmap, char *names, size_t len);
 
 /* Whether what @owner had registered is revoked, and peers still use it.  On the
  * owner's thread. */

@@ -322,21 +322,27 @@ static int drop_parts(const struct weir_mmap *mmap, struct mmap_device *md)
 	return err == -EINPROGRESS ? 0 : err;
 }
 
-uint32_t mmap_keys_count_busy(struct weir_mmap *mmap, char *names, size_t len)
+int mmap_keys_ask_again(struct weir_mmap *mmap, char *names, size_t len)
 {
 	struct mmap_device *md;
 	struct mmap_part **p;
-	uint32_t n = 0;
+	int ret = 0, err;
 
 	debug_check(mutex_is_held(&mmap->lock));
 	for (md = mmap->devices; md; md = md->next)
 		for (p = &md->parts; *p;) {
-			if (!(*p)->is_ending)
+			if (!(*p)->is_ending) {
 				p = &(*p)->next;
-			else if (end_part(mmap, md, &p) && !n++ && names)
+				continue;
+			}
+			err = end_part(mmap, md, &p);
+			if (err && err != -EINPROGRESS)
+				return err;
+			if (err && names)
 				snprintf(names, len, "%s", weir_why());
+			ret = err ? err : ret;
 		}
-	return n;
+	return ret;
 }
 
 static int drop_device(struct weir_mmap *mmap, struct mmap_device *md)

@@ -133,12 +133,22 @@ static int refuse_importers(const char *names)
 		   names);
 }
 
-/* How many use what was revoked. */
-static uint32_t count_importers(struct weir_mmap *mmap, char *names, size_t len)
+/* Whether importers use what was revoked: -EINPROGRESS, or another errno of a device. */
+static int ask_importers(struct weir_mmap *mmap, char *names, size_t len)
 {
-	uint32_t n = export_count_busy(mmap, false, names, len);
+	return export_count_busy(mmap, false, names, len) ?
+		       -EINPROGRESS : mmap_keys_ask_again(mmap, names, len);
+}
 
-	return n ? n : mmap_keys_count_busy(mmap, names, len);
+/* Close every access from outside, but for keys if it @drains: jobs use them.  Under the
+ * lock.  Returns 0, or an errno with nothing revoked but what devices have. */
+static int close_access(struct weir_mmap *mmap, bool drains)
+{
+	int err = mmap_keys_drop(mmap, drains);
+
+	debug_check(mutex_is_held(&mmap->lock));
+	export_revoke(mmap, !err);
+	return err;
 }
 
 /* Revoke its exports, if no importer is busy.  One may become busy between the
@@ -153,14 +163,13 @@ static int revoke_at_once(struct weir_mmap *mmap)
 	debug_check(mutex_is_held(&mmap->lock));
 	if (export_count_busy(mmap, true, names, sizeof(names)))
 		return refuse_importers(names);
-	err = mmap_keys_drop(mmap, false);
+	err = close_access(mmap, true);
 	if (err)
 		return err;
-	export_revoke(mmap);
-	while (count_importers(mmap, names, sizeof(names)))
+	while ((err = ask_importers(mmap, names, sizeof(names))) == -EINPROGRESS)
 		if (!export_pause(&tries))
 			return refuse_importers(names);
-	return 0;
+	return err ? err : mmap_keys_drop(mmap, false);
 }
 
 /* All uses are of this thread.  Called under the lock, which it releases. */
@@ -169,7 +178,7 @@ static void stop_here(struct weir_mmap *mmap)
 	struct mmap_use *dropped = drop_here(mmap);
 
 	debug_check(mutex_is_held(&mmap->lock) && mmap_is_started(mmap));
-	export_revoke(mmap);
+	export_revoke(mmap, true);
 	set_state(mmap, WEIR_MMAP_STOPPED);
 	pthread_mutex_unlock(&mmap->lock);
 	free_uses(dropped);
@@ -285,7 +294,7 @@ static void finish(struct weir_mmap *mmap, struct weir_op *op)
 {
 	debug_check(mutex_is_held(&mmap->lock) && !mmap->stop_waits);
 	mmap->stop_op = NULL;
-	export_revoke(mmap);
+	export_revoke(mmap, true);
 	set_state(mmap, WEIR_MMAP_STOPPED);
 	pthread_mutex_unlock(&mmap->lock);
 	op_enter(op);
@@ -307,18 +316,22 @@ static unsigned long count_bufs(const struct weir_mmap *mmap)
 	return n;
 }
 
-static bool is_settled(struct weir_mmap *mmap)
+/* 0 if nobody uses it any more; -EINPROGRESS; or another errno of a device. */
+static int ask(struct weir_mmap *mmap)
 {
-	return !count_importers(mmap, NULL, 0) && !count_bufs(mmap);
+	int err = ask_importers(mmap, NULL, 0);
+
+	return err ? err : count_bufs(mmap) ? -EINPROGRESS : 0;
 }
 
 /* Called under the lock, which it releases.  A drain could not take keys back
  * while jobs used them. */
-static void settled(struct weir_mmap *mmap)
+static void settled(struct weir_mmap *mmap, int err)
 {
 	struct weir_op *op = mmap->stop_op;
-	int err = mmap->stop_drains ? mmap_keys_drop(mmap, false) : 0;
 
+	if (!err && mmap->stop_drains)
+		err = mmap_keys_drop(mmap, false);
 	if (!err) {
 		decide(mmap);
 		return;
@@ -333,9 +346,11 @@ static void settle(struct weir_mmap *mmap)
 {
 	struct weir_reactor *r = mmap->stop_op->reactor;
 
+	int err = ask(mmap);
+
 	debug_check(mmap->stop_settles && !mmap->stop_decided);
-	if (is_settled(mmap)) {
-		settled(mmap);
+	if (err != -EINPROGRESS) {
+		settled(mmap, err);
 		return;
 	}
 	wheel_add(&r->wheel, &mmap->stop_timer,
@@ -351,18 +366,6 @@ static void settle_again(struct weir_timer_node *node)
 
 	pthread_mutex_lock(&mmap->lock);
 	settle(mmap);
-}
-
-/* Close every access from outside.  Under the lock.  Returns 0, or an errno
- * with nothing revoked. */
-static int close_access(struct weir_mmap *mmap, bool drains)
-{
-	int err = mmap_keys_drop(mmap, drains);
-
-	debug_check(mutex_is_held(&mmap->lock));
-	if (!err)
-		export_revoke(mmap);
-	return err;
 }
 
 /* Wait for those that still have access.  Called under the lock, which it
@@ -414,7 +417,7 @@ static void explain_settling(struct weir_mmap *mmap)
 	unsigned long bufs = count_bufs(mmap);
 	char names[200];
 
-	if (count_importers(mmap, names, sizeof(names)))
+	if (ask_importers(mmap, names, sizeof(names)) == -EINPROGRESS)
 		why(-ECANCELED, "weir_mmap_stop: jobs of importers are still "
 		    "using the mmap: %s", names);
 	else if (bufs)
@@ -496,7 +499,9 @@ static void stop_from_here(struct weir_mmap *mmap, struct weir_op *op,
 {
 	int err = close_access(mmap, drains);
 
-	if (!err && !is_settled(mmap)) {
+	if (!err)
+		err = ask(mmap);
+	if (err == -EINPROGRESS) {
 		set_stopping(mmap, op, drains);
 		begin_to_settle(mmap);
 		return;

@@ -572,11 +572,6 @@ int weir_mmap_memrange(const struct weir_mmap *mmap, void **addr, size_t *len)
 	return 0;
 }
 
-int weir_mmap_is_exported(const struct weir_mmap *mmap)
-{
-	return mmap->export || mmap->leases;
-}
-
 int weir_mmap_is_imported(const struct weir_mmap *mmap)
 {
 	return mmap->import != NULL;

@@ -191,7 +191,8 @@ WEIR_API int weir_mmap_export_device(struct weir_mmap *mmap,
  *
  * The exporter polls: after 50 us, and then at growing intervals of up to 10
  * ms.  It does not wait for importers that have ended.  It waits for one that
- * is stopped (SIGSTOP) in the middle of a job.  While @op is in flight, @mmap
+ * is stopped (SIGSTOP) in the middle of a job.  If a device cannot take an export
+ * back, @op completes with the errno of its driver.  While @op is in flight, @mmap
  * cannot be destroyed.
  *
  * If @op is NULL, the call revokes and does not wait.
@@ -211,7 +212,7 @@ WEIR_API int weir_mmap_export_device(struct weir_mmap *mmap,
  *   -EINVAL, -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  * or, with the exports revoked:
  *   -EINPROGRESS  @op is NULL and importers still use the memory; weir_why()
- *                 says which processes
+ *                 says which processes, or which device's
  *
  * The owner's thread, which is @r's.
  *

@@ -242,6 +242,9 @@ WEIR_API int weir_open_how(struct weir_reactor *r, struct weir_op *op,
 /*
  * Close @fd, and end its registration if it has one.
  *
+ * A socket that lingers (SO_LINGER) waits for its peer on a worker, of which there
+ * are .workers of the reactor's options.
+ *
  * No operation may be using @fd.  Capacity for a close is always reserved: it
  * never returns -EAGAIN, nor -ESHUTDOWN while a reactor stops.
  *

@@ -35,7 +35,8 @@
  * device gets a registration for this lease alone, and its peers import the bytes
  * with weir_mmap_import_device().  The end of the lease takes the registration
  * back, which is the device's .mem_deregister().  A device that cannot do so at
- * once returns an errno and is asked again by each wait, info and destroy.  The
+ * once returns an errno and is asked again by each wait, info and destroy, and by a
+ * stop, drain or revoke of the mmap.  The
  * time of the end is the exporter's reactor's alone.
  *
  * Memory windows, <weir/rdma/mw.h>, are leases by RDMA.

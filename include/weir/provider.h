@@ -39,8 +39,9 @@
  *     weir_provider_register() and weir_provider_unregister() return -EDEADLK;
  *     all other functions may be called.
  *   - .mem_register() and .mem_deregister() run on the thread of the call that
- *     needs them, one at a time for each mmap.  They get a range and not the
- *     mmap, and must not call functions of the mmap that has the range.
+ *     needs them, or in a turn of the reactor of an operation that waits for
+ *     .mem_deregister(), one at a time for each mmap.  They get a range and not
+ *     the mmap, and must not call functions of the mmap that has the range.
  *   - The others run on the thread of the call that needs them, and may call
  *     any public function.
  *

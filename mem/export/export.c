@@ -643,33 +643,38 @@ static void lease_end(struct weir_lease *lease)
 	retire_lease(lease);
 }
 
-/* Of a device that waits for its importers, which the stop of the mmap asks again, too:
- * the lease stays in the list.  The mmap may be locked. */
-static void begin_to_end(struct weir_lease *lease)
+/* If the device of @x, a lease, waits for its importers, the lease begins to end, and
+ * stays in the list.  The mmap may be locked, so the device is not asked here. */
+static bool begins_to_end(struct weir_mmap *mmap, const struct mmap_export *x)
 {
+	struct weir_lease *lease = x->lease;
+
+	if (!x->device || !mmap_mr_is_ending(mmap, x->device, x))
+		return false;
 	if (!lease->is_open)
-		return;
+		return true;
 	lease->is_open = false;
 	wheel_del(&lease->r->wheel, &lease->timer);
 	if (lease->waiter)
 		wait_later(lease->waiter);
+	return true;
 }
 
-void export_revoke(struct weir_mmap *mmap)
+void export_revoke(struct weir_mmap *mmap, bool all)
 {
 	struct mmap_export *x = mmap->export, **p = &mmap->leases;
 
-	mmap->export = NULL;
-	if (x)
+	if (all && x) {
+		mmap->export = NULL;
 		retire(mmap, x);
+	}
 	while ((x = *p)) {
-		if (x->device && mmap_mr_is_ending(mmap, x->device, x)) {
-			begin_to_end(x->lease);
+		if (begins_to_end(mmap, x) || !all) {
 			p = &x->next;
-			continue;
+		} else {
+			*p = x->next;
+			retire_lease(x->lease);
 		}
-		*p = x->next;
-		retire_lease(x->lease);
 	}
 }
 
@@ -734,21 +739,20 @@ uint32_t export_count_busy(struct weir_mmap *mmap, bool exported, char *names,
 	return n;
 }
 
-static uint32_t count_busy(struct weir_mmap *mmap,
-			   const struct weir_lease *lease, char *names,
-			   size_t len)
+/* 0; -EINPROGRESS: importers use it; or another errno of a device. */
+static int ask(struct weir_mmap *mmap, const struct weir_lease *lease, char *names,
+	       size_t len)
 {
-	uint32_t n;
+	int err;
 
 	if (lease)
-		return count_lease(lease, names, len);
-	n = export_count_busy(mmap, false, names, len);
-	if (n)
-		return n;
+		return count_lease(lease, names, len) ? -EINPROGRESS : 0;
+	if (export_count_busy(mmap, false, names, len))
+		return -EINPROGRESS;
 	pthread_mutex_lock(&mmap->lock);
-	n = mmap_keys_count_busy(mmap, names, len);
+	err = mmap_keys_ask_again(mmap, names, len);
 	pthread_mutex_unlock(&mmap->lock);
-	return n;
+	return err;
 }
 
 /* The operation that waits for importers. */
@@ -794,6 +798,8 @@ static void wait_later(struct export_wait *w)
 {
 	struct weir_reactor *r = w->op->reactor;
 
+	if (w->is_over)
+		return;		/* It was cancelled; now its lease ends. */
 	wheel_add(&r->wheel, &w->timer,
 		  export_look_again(w->since, reactor_now(r)));
 	reactor_touch(r);
@@ -801,14 +807,15 @@ static void wait_later(struct export_wait *w)
 
 static void wait_look(struct export_wait *w)
 {
+	int err;
+
 	if (w->is_over)
-		return;		/* It was cancelled; now its lease ends. */
-	if (mutation(early_revoke) ||
-	    !count_busy(w->mmap, w->lease, NULL, 0)) {
-		wait_end(w, 0);
-		return;
-	}
-	wait_later(w);
+		return;		/* Likewise. */
+	err = mutation(early_revoke) ? 0 : ask(w->mmap, w->lease, NULL, 0);
+	if (err == -EINPROGRESS)
+		wait_later(w);
+	else
+		wait_end(w, err);
 }
 
 static void look_again(struct weir_timer_node *node)
@@ -819,18 +826,17 @@ static void look_again(struct weir_timer_node *node)
 static void cancel(struct weir_op *op)
 {
 	struct export_wait *w = wait_of(op);
+	bool is_open = w->lease && w->lease->is_open;
 	char names[200];
+	int err;
 
 	debug_check(op_cancel_wanted(op));
-	if (w->lease && w->lease->is_open)
-		wait_end(w, why(-ECANCELED, "%s: the lease has not ended",
-				w->call));
-	else if (!count_busy(w->mmap, w->lease, names, sizeof(names)))
-		wait_end(w, 0);
-	else
-		wait_end(w, why(-ECANCELED, "%s: importers still use the "
-				"memory: %s; wait again, or end them", w->call,
-				names));
+	err = is_open ? why(-ECANCELED, "%s: the lease has not ended", w->call) :
+			ask(w->mmap, w->lease, names, sizeof(names));
+	if (err == -EINPROGRESS)
+		err = why(-ECANCELED, "%s: importers still use the memory: %s; "
+			  "wait again, or end them", w->call, names);
+	wait_end(w, err);
 }
 
 static const struct weir_op_class wait_class = {
@@ -891,16 +897,20 @@ int weir_mmap_revoke(struct weir_mmap *mmap, struct weir_reactor *r,
 		return why(-EINVAL, REVOKE ": an operation without a reactor");
 	err = op ? wait_begin(&w, mmap, NULL, r, op, REVOKE) :
 		   mmap_keys_revoke(mmap, REVOKE);
-	if (err || (op && !w))
+	if (!err && op && !w)
+		return 0;
+	export_revoke(mmap, !err);
+	if (err)
 		return err;
-	export_revoke(mmap);
 	if (w)
 		wait_look(w);
-	else if (count_busy(mmap, NULL, names, sizeof(names)))
-		return why(-EINPROGRESS, REVOKE ": importers still use the "
+	else
+		err = ask(mmap, NULL, names, sizeof(names));
+	if (err == -EINPROGRESS)
+		return why(err, REVOKE ": importers still use the "
 			   "memory: %s; revoke with an operation to wait for "
 			   "them", names);
-	return 0;
+	return err;
 }
 
 /* Leases; see struct weir_lease. */
@@ -1039,6 +1049,15 @@ int weir_lease_renew(struct weir_lease *lease, uint64_t duration_ns)
 		return has_ended("weir_lease_renew");
 	set_end(lease, duration_ns);
 	return 0;
+}
+
+int weir_mmap_is_exported(const struct weir_mmap *mmap)
+{
+	const struct mmap_export *x = mmap->leases;
+
+	while (x && !x->lease->is_open)
+		x = x->next;
+	return mmap->export || x;
 }
 
 /* Put @op in flight. */

@@ -222,9 +222,10 @@ void import_free(struct import *im) PROVIDER_API(import_free);
 
 /*
  * Revoke what @mmap was exported as, and all of its leases: importers are told.
- * They go to the list of those that are revoked.  Cannot fail.
+ * They go to the list of those that are revoked.  If not @all, then only the leases
+ * whose device has begun to take them back.  Cannot fail.
  */
-void export_revoke(struct weir_mmap *mmap);
+void export_revoke(struct weir_mmap *mmap, bool all);
 
 /*
  * When to look for busy importers again, that were waited for since @since: a part

@@ -27,6 +27,8 @@ static struct acme {
 	int lists, opens, closes, registers, deregisters, describes, imports;
 	int import_ends, engine_opens, engine_closes, jobs, moves;
 	int list_fails, open_fails, register_fails, keep_fails, engine_fails;
+	int keep_is_of;		/* Of this registration only; 0: of all. */
+	int other_fails;	/* Of the others. */
 	const char *keep_says;	/* With .keep_fails; NULL: nothing. */
 	int import_fails, describe_fails;
 	int later;		/* unit0 is of a later version. */
@@ -119,12 +121,15 @@ static int acme_register(void *card, const struct weir_provider_range *range,
 
 static int acme_deregister(void *card, const struct weir_provider_key *key)
 {
+	int err = !a.keep_is_of || key->lkey == 100 + (uint32_t)a.keep_is_of ?
+			  a.keep_fails : a.other_fails;
+
 	assert_non_null(card);
 	assert_int_equal(key->rkey, key->lkey + 100);
-	if (a.keep_fails && a.keep_says)
-		return weir_why_set(a.keep_fails, "%s", a.keep_says);
-	if (a.keep_fails)
-		return a.keep_fails;
+	if (err && a.keep_says)
+		return weir_why_set(err, "%s", a.keep_says);
+	if (err)
+		return err;
 	a.deregisters++;
 	return 0;
 }
@@ -1140,6 +1145,102 @@ static void lease_that_all_exports_end_with_is_waited_for(void **state)
 	share_end(s);
 }
 
+/* Its callback is due when the device begins to wait. */
+static void cancelled_wait_for_a_lease_ends_once(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct weir_lease *lease = lease_of(r, s);
+	struct rec waits, stops;
+
+	rec_init(&waits);
+	rec_init(&stops);
+	STARTS(weir_lease_wait(lease, &waits.op));
+	a.keep_fails = -EINPROGRESS;
+	assert_int_equal(weir_op_cancel(&waits.op), 0);
+	STARTS(weir_mmap_stop(s->m, r, &stops.op));
+	assert_int_equal(weir_mmap_is_exported(s->m), 0);
+	assert_int_equal(finish(r, &waits), -ECANCELED);
+	some_turns(r, 20);
+	assert_int_equal(stops.calls, 0);
+	a.keep_fails = 0;
+	assert_int_equal(finish(r, &stops), 0);
+	assert_int_equal(waits.calls, 1);
+	assert_int_equal(weir_lease_destroy(lease), 0);
+	share_end(s);
+}
+
+/* A device that fails while it is waited for. */
+static void errno_of_a_device_ends_what_waits_for_its_peers(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct rec stops, revokes;
+
+	assert_int_equal(export_again(s), 0);
+	a.keep_fails = -EINPROGRESS;
+	rec_init(&stops);
+	STARTS(weir_mmap_stop(s->m, r, &stops.op));
+	some_turns(r, 3);
+	assert_int_equal(stops.calls, 0);
+	a.keep_fails = -EHOSTDOWN;
+	assert_int_equal(finish(r, &stops), -EHOSTDOWN);
+	assert_int_equal(weir_mmap_state(s->m), WEIR_MMAP_STARTED);
+	assert_int_equal(weir_mmap_stop(s->m, NULL, NULL), -EHOSTDOWN);
+	assert_int_equal(weir_mmap_revoke(s->m, NULL, NULL), -EHOSTDOWN);
+
+	a.keep_fails = -EINPROGRESS;
+	rec_init(&revokes);
+	STARTS(weir_mmap_revoke(s->m, r, &revokes.op));
+	some_turns(r, 3);
+	assert_int_equal(revokes.calls, 0);
+	a.keep_fails = -EHOSTDOWN;
+	assert_int_equal(finish(r, &revokes), -EHOSTDOWN);
+	a.keep_fails = 0;
+	share_end(s);
+}
+
+/* The mmap is as it was, but for the exports. */
+static void stop_that_peers_refuse_takes_no_keys_back(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	uint32_t lkey = 0, again = 0;
+
+	(void)r;
+	assert_int_equal(weir_mmap_keys(s->m, s->dev, &lkey, NULL), 0);
+	assert_int_equal(export_again(s), 0);
+	a.keep_is_of = a.registers;
+	a.keep_fails = -EINPROGRESS;
+	assert_int_equal(weir_mmap_stop(s->m, NULL, NULL), -EBUSY);
+	assert_int_equal(a.deregisters, 0);
+	assert_int_equal(weir_mmap_keys(s->m, s->dev, &again, NULL), 0);
+	assert_int_equal(again, lkey);
+	a.keep_fails = 0;
+	share_end(s);
+}
+
+static void lease_whose_device_fails_later_is_not_open(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sharing *s = share(PEER);
+	struct weir_lease *lease;
+
+	assert_int_equal(export_again(s), 0);
+	lease = lease_of(r, s);
+	/* The lease is asked first, and then the other. */
+	a.keep_is_of = a.registers;
+	a.keep_fails = -EINPROGRESS;
+	a.other_fails = -EHOSTDOWN;
+	assert_int_equal(weir_mmap_revoke(s->m, NULL, NULL), -EHOSTDOWN);
+	assert_int_equal(state_of(lease), WEIR_LEASE_ENDING);
+	assert_int_equal(weir_lease_export(lease, &s->desc), -ESTALE);
+	a.keep_fails = a.other_fails = 0;
+	assert_int_equal(state_of(lease), WEIR_LEASE_OVER);
+	assert_int_equal(weir_lease_destroy(lease), 0);
+	share_end(s);
+}
+
 static void stop_waits_for_peers_of_a_device(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1393,6 +1494,10 @@ int main(void)
 		CASE(device_that_keeps_a_lease_is_waited_for),
 	CASE(revoke_waits_for_peers_of_a_device),
 	CASE(lease_that_all_exports_end_with_is_waited_for),
+	CASE(cancelled_wait_for_a_lease_ends_once),
+	CASE(errno_of_a_device_ends_what_waits_for_its_peers),
+	CASE(stop_that_peers_refuse_takes_no_keys_back),
+	CASE(lease_whose_device_fails_later_is_not_open),
 	CASE(stop_waits_for_peers_of_a_device),
 	CASE(drain_waits_for_peers_of_a_device),
 		CASE(leases_by_device_end_with_all_exports),

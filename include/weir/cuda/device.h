@@ -41,9 +41,11 @@
  * writes the memory.  An importer learns of it by its next job, or by one that ends so,
  * not by weir_mmap_watch().
  *
- * An importer that is killed is waited for until its process has ended, and its
- * children have that did not call exec().  So is one whose GPU has failed: it has to
- * end anyway.
+ * An importer that is killed is waited for until its process has ended.  So is one
+ * whose GPU has failed, which has to end anyway, and one that calls exec() with jobs in
+ * flight: end them first.  Importers should not have children of fork() that do not
+ * call exec(), for these keep the driver's files: such a child is waited for as well,
+ * but not beyond the moment when the kernel has closed the first of its files.
  *
  * An export has at most 63 importers: weir_mmap_import_device() is -EAGAIN for one
  * more.  It is -ENOSPC if the process has 256 devices and imports.
