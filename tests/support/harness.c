@@ -370,7 +370,10 @@ static int run_named(const struct harness_case *cases, size_t n,
 {
 	const char *names[] = { "uring", "ev", "sim" };
 	const char *only = getenv("WEIR_TEST_BACKEND");
+	const char *sim = getenv("WEIR_TEST_SIM");
 
+	if (sim && !strcmp(sim, "0") && !only && n_names > 2)
+		n_names = 2;
 	if (harness_model && !only)
 		return run(cases, n, harness_model->names,
 			   harness_model->n_names);

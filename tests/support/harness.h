@@ -18,7 +18,7 @@
  *
  * Environment: WEIR_TEST_BACKEND=uring|ev|sim runs one backend alone,
  * WEIR_TEST_IN_TURN=1 each case over only one of uring and ev, in turn, and =2 over
- * the other one,
+ * the other one, WEIR_TEST_SIM=0 none in a simulated world,
  * WEIR_TEST_FILTER=*PATTERN* the tests whose name matches, WEIR_TEST_LONG=1 all
  * in full length.  In a world, WEIR_TEST_SEED=N is its seed, and
  * WEIR_TEST_FAULTS=MASK has a swarm of these faults in it: of those which only

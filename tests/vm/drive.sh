@@ -14,8 +14,9 @@ aux=${srcdir:-.}/build-aux
 mkdir -p "$results" || exit 1
 AM_TAP_AWK=${AWK:-awk}
 export AM_TAP_AWK
-# A case over both backends takes twice as long, and the mock has that.
-[ "${WEIR_TEST_LONG:-0}" = 1 ] || export WEIR_TEST_IN_TURN=1
+# A case over both backends takes twice as long, and the mock has that; a simulated
+# world is the same outside.
+[ "${WEIR_TEST_LONG:-0}" = 1 ] || export WEIR_TEST_IN_TURN=1 WEIR_TEST_SIM=0
 
 for test in "$@"; do
 	[ -e "$test" ] || test=${srcdir:-.}/$test
