@@ -16,8 +16,6 @@
 
 #include "examples/card.c"
 
-#define LARGEST (want_long() ? (size_t)64 << 20 : (size_t)2 << 20)
-
 struct slot {
 	struct weir_reactor *r;
 	struct weir_device *dev;
@@ -94,8 +92,8 @@ static void card_agrees_with_memory_at_every_size(void **state)
 	struct fixture g;
 	struct slot s;
 
-	table_begin(&g, &s, state, LARGEST, (struct weir_dma_opts){ 0 });
-	conform_sizes(&g, LARGEST);
+	table_begin(&g, &s, state, conform_largest(), (struct weir_dma_opts){ 0 });
+	conform_sizes(&g, conform_largest());
 	table_end(&g, &s);
 }
 

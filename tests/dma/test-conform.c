@@ -11,7 +11,6 @@
 
 #include <weir/domain-user.h>
 
-#define LARGEST (want_long() ? (size_t)64 << 20 : (size_t)2 << 20)
 
 /* The file engine has two, one of them without the page cache. */
 enum where { MEMORY, FILE_CACHED, FILE_DIRECT, PROCESS, USER, PLACES };
@@ -152,8 +151,8 @@ static void engine_agrees_with_memory_at_every_size(void **state)
 {
 	struct fixture g;
 
-	fixture_begin(&g, state, LARGEST, (struct weir_dma_opts){ 0 });
-	conform_sizes(&g, LARGEST);
+	fixture_begin(&g, state, conform_largest(), (struct weir_dma_opts){ 0 });
+	conform_sizes(&g, conform_largest());
 	fixture_end(&g);
 }
 

@@ -807,7 +807,7 @@ static void table_of_states_holds(void **state)
 static void first_finish_of_two_threads_decides(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
-	unsigned int rounds = scaled(1000);
+	unsigned int rounds = scaled(want_long() ? 1000 : 300);
 	int mine = 0, seen, err;
 	struct finisher f;
 	struct rec rec;

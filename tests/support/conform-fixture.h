@@ -62,6 +62,19 @@ struct spec {
 	unsigned int seed;
 };
 
+/* Whether this takes twenty times as long as elsewhere, and is not to. */
+static inline bool is_short(void)
+{
+	return !want_long() && (under_valgrind() || UNDER_TSAN);
+}
+
+/* The largest size that is tried; those beyond some blocks of staging take no other
+ * ways. */
+static inline size_t conform_largest(void)
+{
+	return (size_t)(want_long() ? 64 << 20 : is_short() ? 262145 : 2 << 20);
+}
+
 /* Device memory is copied in words; what is beside them stays. */
 static inline void look_dm(struct weir_dm *dm, size_t off, char *buf,
 			   size_t len)
