@@ -122,9 +122,11 @@ if HAVE_VERBS
 include %D%/rdma/local.mk
 endif
 
+# What only a guest runs is compiled for that alone, by rdma-programs.
 if HAVE_CMOCKA
 check_LTLIBRARIES += %D%/libharness.la
-check_PROGRAMS += $(test_programs) $(rdma_programs)
+check_PROGRAMS += $(test_programs)
+EXTRA_PROGRAMS += $(rdma_programs)
 TESTS += $(test_programs)
 rdma_tests += $(rdma_programs)
 endif
@@ -151,8 +153,9 @@ $(model_tests): AM_LDFLAGS += $(test_model)
 $(model_tests): %D%/libmock-uring.a
 
 # Programs that run another where a call is refused.
-check_PROGRAMS += $(rdma_helpers) %D%/support/without-call \
-	%D%/support/without-uring
+check_PROGRAMS += %D%/support/without-call %D%/support/without-uring
+EXTRA_PROGRAMS += $(rdma_helpers)
+CLEANFILES += $(rdma_programs) $(rdma_helpers)
 TESTS += $(test_scripts) $(tree_tests)
 EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-cuda.abi %D%/abi/libweir-fabric.abi \
@@ -242,11 +245,12 @@ one:
 		exit; \
 	done; echo 'there is no test $(TEST)' >&2; exit 1
 
-# With TSan: programs alone, and of these not those that have one thread.
+# With TSan: programs alone, and of these not those that have one thread, which are
+# not compiled either.
 check-threads: all
-	$(MAKE) check TESTS="`for t in $(test_programs); do case \
-		' $(without_threads) ' in *\" $$t \"*) ;; *) echo $$t ;; esac; \
-		done`"
+	list=`for t in $(test_programs); do case ' $(without_threads) ' in \
+		*" $$t "*) ;; *) echo $$t ;; esac; done`; list=`echo $$list`; \
+	$(MAKE) check TESTS="$$list" check_PROGRAMS="$$list"
 
 # As distcheck, but of the tests only the scripts, which see the tree and what
 # is installed, and the programs that they run: what a program tests is the same
