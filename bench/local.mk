@@ -172,8 +172,8 @@ endif
 
 # They are what `weir bench` runs, also where weir is installed.
 pkglibexec_PROGRAMS += $(bench_programs)
-TESTS += %D%/late.sh %D%/smoke.sh
-EXTRA_DIST += %D%/README.md %D%/late.sh %D%/smoke.sh
+bench_scripts += %D%/late.sh %D%/smoke.sh
+EXTRA_DIST += %D%/README.md
 
 # All figures, and a page of them; BENCH_FLAGS are more options of weir bench,
 # as names, --quick, and --resume after a run that was cut off.  What hangs is

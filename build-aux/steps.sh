@@ -9,7 +9,8 @@
 # WEIR_BUILT is a directory in which the default configuration has been built; if
 # it is set, valgrind and the guest run what is there.
 #
-# Short (what .ci/run does): each configuration once, tests in reduced form.
+# Short (what .ci/run does): each configuration once, tests in reduced form; of what is
+# slow only a part, another one for each commit.
 # Long (make check-long): all of every test (WEIR_TEST_LONG=1), and a run that
 # is told by WEIR_BACKEND to stand on each backend in turn.  It takes hours and may
 # be stopped: what has passed on this version of the sources is not run again.
@@ -180,19 +181,30 @@ without_benchmarks() { make_flags='pkglibexec_PROGRAMS='; }
 compile_all()
 (
 	without_benchmarks
-	build "$@" && { [ $long = 0 ] || run_make check TESTS=; }
+	build "$@" && { [ $long = 0 ] ||
+		{ run_make check TESTS= && run_make rdma-programs; }; }
 )
 
+# How many commits there are: a number that each commit changes.
+commits=$(git -C "$src" rev-list --count HEAD 2>/dev/null) || commits=0
+
+# In short form a half of what make can choose, for two commits each.
+parts=
+[ $long = 1 ] || parts="PARTS=2 PART=$((commits / 2 % 2 + 1))"
+
 # check NAME FLAGS...: build and run all tests, but for what WEIR_BUILT has seen of the
-# tree.
-check() { build "$@" && run_make check ${WEIR_BUILT:+tree_tests=}; }
+# tree; of scripts, which run all in the default configuration, a half.
+check()
+{
+	# shellcheck disable=SC2086 # A list.
+	build "$@" && run_make check-part $parts ${WEIR_BUILT:+tree_tests=}
+}
 
 # In short form what is slow runs each case over one backend, in turn: over the other
 # one for the next commit.
 in_turn()
 {
 	[ $long = 0 ] || return 0
-	commits=$(git -C "$src" rev-list --count HEAD 2>/dev/null) || commits=0
 	WEIR_TEST_IN_TURN=$((commits % 2 + 1))
 	export WEIR_TEST_IN_TURN
 }
@@ -219,11 +231,14 @@ check_tsan()
 	build "$@" && run_make check-threads TEST_WRAPPER="$wrapper"
 )
 
+# In short form half of the programs, over one backend: all of it in four commits.  ASan
+# sees most of what valgrind does, and in each commit.
 check_valgrind()
 (
 	without_benchmarks
 	in_turn
-	build "$@" && run_make check-valgrind
+	# shellcheck disable=SC2086 # A list.
+	build "$@" && run_make check-valgrind $parts
 )
 
 # What was built for valgrind, which several steps use.
@@ -337,8 +352,14 @@ rdma_report()
 		cd "$root" && sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
 }
 
-# The build with ASan and UBSan, which several steps use.
-asan() { "$1" asan --enable-asan --enable-ubsan --enable-debug --disable-static; }
+# The build with ASan and UBSan, which several steps use.  In short form it has no
+# benchmarks, nor the scripts that run them.
+asan()
+(
+	[ $long = 1 ] || make_flags='pkglibexec_PROGRAMS= bench_scripts='
+	"$1" asan --enable-asan --enable-ubsan --enable-debug --disable-static \
+		${sanitized:+"$sanitized"}
+)
 
 # What was built with ASan has debugging, so assertions, and all that there is.
 analyse()

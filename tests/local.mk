@@ -98,8 +98,12 @@ rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
 	%D%/reactor/test-watch
 rdma_helpers =
 test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-examples.sh \
-	%D%/check-install.sh %D%/check-models.sh %D%/check-probes.sh \
-	%D%/check-symbols.sh %D%/interop/weir-nbd.sh %D%/interop/weir-proxy.sh
+	%D%/check-models.sh %D%/check-probes.sh \
+	%D%/check-symbols.sh %D%/interop/weir-nbd.sh %D%/interop/weir-proxy.sh \
+	$(bench_scripts)
+# Those of them that run benchmarks: "make check pkglibexec_PROGRAMS= bench_scripts="
+# does without.
+bench_scripts = %D%/check-install.sh %D%/programs/test-weir-bench.sh
 # What is the same however the tree was configured: build-aux/steps.sh does it once.
 tree_tests = %D%/check-browser.sh %D%/check-docs.sh %D%/check-errnos.sh \
 	%D%/check-guides.sh %D%/check-headers.sh %D%/check-html.sh \
@@ -191,12 +195,24 @@ valgrind_command = $(LIBTOOL) --mode=execute valgrind -q --error-exitcode=99 \
 	--fair-sched=yes --num-callers=24 \
 	--suppressions=$(abs_top_srcdir)/tests/valgrind.supp
 
+# Every PARTS-th, from the PART-th on: 1/1 is all.
+PART = 1
+PARTS = 1
+chosen = n=0; for t in $$list; do n=$$((n + 1)); \
+	[ $$((n % $(PARTS))) != $$(($(PART) % $(PARTS))) ] || echo $$t; done
+
+# As check, but of the scripts a part.
+check-part: all
+	list='$(test_scripts)'; list=`$(chosen)`; \
+	$(MAKE) check test_scripts="`echo $$list`"
+
+# Of these programs a part, if PARTS is set.
 check-valgrind: all
 if HAVE_VALGRIND_H
+	list=`for t in $(test_programs); do case ' $(not_under_valgrind) ' in \
+		*" $$t "*) ;; *) echo $$t ;; esac; done`; list=`$(chosen)`; \
 	WEIR_TEST_TIMEOUT=$${WEIR_TEST_TIMEOUT:-1200} $(MAKE) check \
-		TEST_WRAPPER='$(valgrind_command)' TESTS="`for t in \
-		$(test_programs); do case ' $(not_under_valgrind) ' in \
-		*\" $$t \"*) ;; *) echo $$t ;; esac; done`"
+		TEST_WRAPPER='$(valgrind_command)' TESTS="`echo $$list`"
 else
 	@echo 'configured without annotations for valgrind: it would hang' >&2
 	@exit 1

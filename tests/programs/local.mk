@@ -10,7 +10,7 @@ public_tests += %D%/test-weir-rdma-parts
 endif
 internal_tests += %D%/test-weir-top
 test_scripts += %D%/test-hardening.sh %D%/test-help.sh %D%/test-nbd-embedded.sh %D%/test-restart.sh \
-	%D%/test-starved-programs.sh %D%/test-units.sh %D%/test-weir-bench.sh \
+	%D%/test-starved-programs.sh %D%/test-units.sh \
 	%D%/test-weir-cp-as-cp.sh %D%/test-weir-cp-convert.sh \
 	%D%/test-weir-cp.sh %D%/test-weir-info.sh \
 	%D%/test-weir-proxy-options.sh %D%/test-weir-route.sh \
