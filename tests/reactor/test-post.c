@@ -418,7 +418,9 @@ static void a_deadline_reaches_work_that_waits(void **state)
 	STARTS(weir_work(r, &waits.op, pass_gate, &g));
 	some_turns(r, 1);
 	gate_wait(&g);
-	assert_int_equal(finish(r, &waits), -ETIMEDOUT);
+	/* On a slow machine it has ended before. */
+	UNTIL(r, waits.calls);
+	assert_int_equal(waits.res, -ETIMEDOUT);
 	gate_open(&g);
 	finish(r, &runs);
 	gate_free(&g);
