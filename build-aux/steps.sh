@@ -319,11 +319,11 @@ fuzz() { cd "$root/bare" && make fuzz FUZZ_SECONDS="$1"; }
 # Over what was compiled for that; gcc's is the bare one's.
 digests() { cd "$root/bare" && make check-digests; }
 
-# Bugs that are planted, all of them or every twentieth, others for each commit; from
+# Bugs that are planted, all of them or every tenth, another tenth for each commit; from
 # what was built by bootstrap, if there is that.
 mutations()
 {
-	if [ $long = 0 ]; then set -- --rotate 20; else set --; fi
+	if [ $long = 0 ]; then set -- --rotate 10; else set --; fi
 	[ -z "${WEIR_BUILT-}" ] || set -- "$@" --built "$root/valgrind"
 	WEIR_TEST_LONG=0 python3 "$src/tests/mutate.py" "$@" -j "$jobs" \
 		"$src" "$root/mutants"
