@@ -197,10 +197,10 @@ int weir_dma_destroy(struct weir_dma *dma)
 		return why(-EBUSY, "weir_dma_destroy: a device has not let go of "
 			   "%llu staging buffers",
 			   (unsigned long long)dma->stats.quarantined);
-	if (atomic_load(&dma->n_steps))
+	if (dma->n_steps || atomic_load(&dma->n_hops))
 		return why(-EBUSY, "weir_dma_destroy: %u steps of chains, or "
 			   "of pipelines, name it; destroy those first",
-			   atomic_load(&dma->n_steps));
+			   dma->n_steps + atomic_load(&dma->n_hops));
 	engines_fini(dma);
 	dma_unpublish(dma);
 	reactor_detach(&dma->obj);

@@ -355,7 +355,8 @@ struct weir_dma {
 	struct dma_capacity **capacity_last;
 	struct weir_op capacity_tick;
 
-	atomic_uint n_steps;		/* Of chains, on any reactor. */
+	uint32_t n_steps;		/* Of chains of its reactor, */
+	atomic_uint n_hops;		/* and of others. */
 
 	/* For steps from other reactors; see flow/chain-hop.c. */
 	atomic_uint n_returning;	/* Steps being returned. */

@@ -119,19 +119,19 @@ static void return_to_owner(struct step *s)
 
 	debug_check(s->kind == STEP_HOP);
 	atomic_fetch_add(&dma->n_returning, 1);
-	s->op.reactor = s->chain->r;
-	s->op.cls = &return_class;
-	op_return(&s->op);
+	s->away->op.reactor = s->chain->r;
+	s->away->op.cls = &return_class;
+	op_return(&s->away->op);
 	atomic_fetch_sub(&dma->n_returning, 1);
 }
 
 static void end(struct step *s, int64_t res)
 {
-	debug_check(s->kind == STEP_HOP && !s->hop.ended);
-	s->hop.res = res;
-	if (atomic_fetch_or(&s->hop.word, HOP_ENDED) & HOP_CANCEL &&
-	    !s->hop.heard) {
-		s->hop.ended = true;
+	debug_check(s->kind == STEP_HOP && !s->away->hop.ended);
+	s->away->hop.res = res;
+	if (atomic_fetch_or(&s->away->hop.word, HOP_ENDED) & HOP_CANCEL &&
+	    !s->away->hop.heard) {
+		s->away->hop.ended = true;
 		gate_expect(s->dma);
 		return;
 	}
@@ -141,9 +141,9 @@ static void end(struct step *s, int64_t res)
 /* Release the capacity that the step had beyond .ops_max. */
 static void give_back(struct step *s)
 {
-	if (!s->hop.extra)
+	if (!s->away->hop.extra)
 		return;
-	s->hop.extra = false;
+	s->away->hop.extra = false;
 	reactor_reserve(s->dma->r, -1);
 }
 
@@ -153,8 +153,8 @@ static void job_ended(struct weir_op *op, int64_t res)
 
 	debug_check(s->kind == STEP_HOP);
 	give_back(s);
-	s->hop.detail = op->detail;
-	s->hop.engine = job_priv(s->job)->engine->kind->ops.name;
+	s->away->hop.detail = op->detail;
+	s->away->hop.engine = job_priv(s->job)->engine->kind->ops.name;
 	end(s, res);
 }
 
@@ -181,9 +181,9 @@ static void wait_for_capacity(struct step *s)
 		capacity_wait(s->dma, &s->capacity);
 		return;
 	}
-	s->op.fn = retry;
+	s->away->op.fn = retry;
 	reactor_reserve(r, 1);
-	op_sleep(r, &s->op, reactor_now(r) + chain_backoff(s->hop.tries++));
+	op_sleep(r, &s->away->op, reactor_now(r) + chain_backoff(s->away->hop.tries++));
 }
 
 /* Chains of two reactors could else fill both, and wait for each other. */
@@ -192,11 +192,11 @@ static int start_beyond(struct step *s)
 	struct weir_reactor *r = s->dma->r;
 	int err;
 
-	debug_check(!s->hop.extra);
+	debug_check(!s->away->hop.extra);
 	if (!reactor_is_full(r))
 		return -EAGAIN;
 	reactor_reserve(r, 1);
-	s->hop.extra = true;
+	s->away->hop.extra = true;
 	err = start_job(s);
 	if (err)
 		give_back(s);
@@ -205,13 +205,13 @@ static int start_beyond(struct step *s)
 
 static void attempt(struct step *s)
 {
-	int err = s->hop.heard ? -ECANCELED : start_job(s);
+	int err = s->away->hop.heard ? -ECANCELED : start_job(s);
 
-	debug_check(s->kind == STEP_HOP && !s->hop.begun);
+	debug_check(s->kind == STEP_HOP && !s->away->hop.begun);
 	if (err == -EAGAIN)
 		err = start_beyond(s);
 	if (!err)
-		s->hop.begun = true;
+		s->away->hop.begun = true;
 	else if (err == -EAGAIN)
 		wait_for_capacity(s);
 	else
@@ -220,7 +220,7 @@ static void attempt(struct step *s)
 
 static void retry(struct weir_op *op, int64_t res)
 {
-	struct step *s = weir_container_of(op, struct step, op);
+	struct step *s = away_of(op)->step;
 
 	(void)res;
 	reactor_reserve(s->dma->r, -1);
@@ -235,7 +235,7 @@ static void found_capacity(struct dma_capacity *capacity)
 /* The context outlives the step, which may be gone after attempt(). */
 static void arrive(struct weir_op *op)
 {
-	struct step *s = weir_container_of(op, struct step, op);
+	struct step *s = away_of(op)->step;
 	struct weir_dma *dma = s->dma;
 
 	debug_check(s->dma->r != s->chain->r);
@@ -245,20 +245,21 @@ static void arrive(struct weir_op *op)
 
 static void hear(struct weir_op *op)
 {
-	struct step *s = weir_container_of(op, struct step, hop.cancel);
+	struct step *s = weir_container_of(op, struct step_away,
+					   hop.cancel)->step;
 	struct weir_dma *dma = s->dma;
 
-	s->hop.heard = true;
-	if (s->hop.ended) {
+	s->away->hop.heard = true;
+	if (s->away->hop.ended) {
 		return_to_owner(s);
 		gate_leave(dma);
-	} else if (s->hop.begun) {
+	} else if (s->away->hop.begun) {
 		weir_op_cancel(&s->job->op);
 	} else if (s->capacity.pprev) {
 		capacity_wait_no_more(dma, &s->capacity);
 		end(s, -ECANCELED);
 	} else {
-		weir_op_cancel(&s->op);
+		weir_op_cancel(&s->away->op);
 	}
 }
 
@@ -266,15 +267,15 @@ static void hear(struct weir_op *op)
 
 static void step_returned(struct weir_op *op)
 {
-	struct step *s = weir_container_of(op, struct step, op);
+	struct step *s = away_of(op)->step;
 
 	debug_check(s->state == WEIR_STEP_RUNNING);
-	s->detail = s->hop.detail;
-	s->engine = s->hop.engine;
-	if (!s->hop.begun && s->hop.res == -ECANCELED)
+	s->detail = s->away->hop.detail;
+	s->engine = s->away->hop.engine;
+	if (!s->away->hop.begun && s->away->hop.res == -ECANCELED)
 		chain_step_not_begun(s);
 	else
-		chain_step_ended(s, s->hop.res);
+		chain_step_ended(s, s->away->hop.res);
 }
 
 int hop_begin(struct step *s)
@@ -288,14 +289,14 @@ int hop_begin(struct step *s)
 	reactor_check_thread(s->chain->r);
 	if (!gate_enter(s->dma))
 		return -ESHUTDOWN;
-	atomic_store(&s->hop.word, 0);
-	s->hop.begun = s->hop.heard = s->hop.ended = s->hop.extra = false;
-	s->hop.tries = 0;
-	s->hop.detail = (struct weir_op_detail){ 0 };
-	s->hop.engine = NULL;
-	s->op.reactor = s->dma->r;
-	s->op.cls = &class;
-	op_return(&s->op);
+	atomic_store(&s->away->hop.word, 0);
+	s->away->hop.begun = s->away->hop.heard = s->away->hop.ended = s->away->hop.extra = false;
+	s->away->hop.tries = 0;
+	s->away->hop.detail = (struct weir_op_detail){ 0 };
+	s->away->hop.engine = NULL;
+	s->away->op.reactor = s->dma->r;
+	s->away->op.cls = &class;
+	op_return(&s->away->op);
 	return 0;
 }
 
@@ -308,11 +309,11 @@ void hop_cancel(struct step *s)
 
 	debug_check(s->kind == STEP_HOP && s->state == WEIR_STEP_RUNNING);
 	reactor_check_thread(s->chain->r);
-	if (atomic_fetch_or(&s->hop.word, HOP_CANCEL))
+	if (atomic_fetch_or(&s->away->hop.word, HOP_CANCEL))
 		return;
-	s->hop.cancel.reactor = s->dma->r;
-	s->hop.cancel.cls = &class;
-	op_return(&s->hop.cancel);
+	s->away->hop.cancel.reactor = s->dma->r;
+	s->away->hop.cancel.cls = &class;
+	op_return(&s->away->hop.cancel);
 }
 
 /* The thread that returned the last step may still be waking our reactor. */

@@ -66,7 +66,13 @@ struct step {
 	const char *engine;
 	struct dma_capacity capacity; /* Waits in .dma, if its .pprev is set. */
 
-	struct weir_op op;	/* Of STEP_OP; of STEP_HOP: both ways. */
+	struct step_away *away;	/* Of STEP_OP and STEP_HOP; NULL. */
+};
+
+/* What a step has that ends elsewhere.  It is large, so jobs of this thread go without. */
+struct step_away {
+	struct step *step;
+	struct weir_op op;	/* Of STEP_HOP: both ways. */
 	struct hop {
 		atomic_uint word;	/* enum hop_word */
 		bool begun;		/* The rest is the other thread's. */
@@ -81,12 +87,18 @@ struct step {
 	} hop;
 };
 
+static inline struct step_away *away_of(struct weir_op *op)
+{
+	return weir_container_of(op, struct step_away, op);
+}
+
 struct weir_chain {
 	struct weir_reactor *r;
 	void *ctx;
 	struct weir_op *op;	/* Up to its callback; NULL: not in flight. */
 	struct step *steps;
 	struct dep *deps;
+	struct step_away *away;	/* As many; in use, and zeroed, where steps say so. */
 	uint32_t n_steps, steps_max;
 	uint32_t n_deps, deps_max;
 	int fence;		/* The last; WEIR_CHAIN_FIRST: none. */

@@ -397,12 +397,12 @@ static int begin_op(struct step *s)
 	debug_check(s->kind == STEP_OP && !s->chain->in_fn);
 	chain->n_calls++;
 	chain->in_fn = true;
-	err = s->start(chain, (uint32_t)(s - chain->steps), &s->op, s->arg);
+	err = s->start(chain, (uint32_t)(s - chain->steps), &s->away->op, s->arg);
 	chain->in_fn = false;
 
 	/* An operation in flight will call back, whatever the function
 	 * returned. */
-	if (weir_op_is_busy(&s->op))
+	if (weir_op_is_busy(&s->away->op))
 		return 0;
 	return err ? err : -EINVAL;
 }
@@ -434,7 +434,7 @@ static void cancel_step(struct step *s)
 	else if (s->kind == STEP_JOB)
 		weir_op_cancel(&s->job->op);
 	else if (s->kind == STEP_OP)
-		weir_op_cancel(&s->op);
+		weir_op_cancel(&s->away->op);
 }
 
 /* Begin a step that takes time.  Returns as start functions do. */
@@ -625,7 +625,7 @@ static void chain_job_ended(struct weir_op *op, int64_t res)
 
 void chain_op_ended(struct weir_op *op, int64_t res)
 {
-	struct step *s = weir_container_of(op, struct step, op);
+	struct step *s = away_of(op)->step;
 
 	debug_check(op->state == OP_IDLE);
 	s->detail = op->detail;

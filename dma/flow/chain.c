@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/fault.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "dma/flow/chain-internal.h"
@@ -32,37 +32,35 @@ static int load_opts(struct weir_chain_opts *opts,
 	return 0;
 }
 
-static void chain_free(struct weir_chain *chain)
-{
-	free(chain->steps);
-	free(chain->deps);
-	free(chain);
-}
-
 int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
 		      const struct weir_chain_opts *user)
 {
 	struct weir_chain_opts opts;
 	struct weir_chain *chain;
+	size_t used, away;
 	int err;
 
 	err = load_opts(&opts, user);
 	if (err)
 		return err;
-	chain = mem_calloc(1, sizeof(*chain));
+	/* In one piece, and what few steps have is not touched yet: programs make chains
+	 * for each request. */
+	used = sizeof(*chain) + opts.steps * sizeof(*chain->steps) +
+	       opts.deps * sizeof(*chain->deps);
+	away = opts.steps * sizeof(*chain->away);
+	chain = fault("malloc") ? NULL : malloc(used + away);
 	if (!chain)
-		return why(-ENOMEM, "weir_chain_create: no memory");
-	chain->steps = mem_calloc(opts.steps, sizeof(*chain->steps));
-	chain->deps = mem_calloc(opts.deps, sizeof(*chain->deps));
-	if (!chain->steps || !chain->deps)
-		err = why(-ENOMEM, "weir_chain_create: no memory for %u steps",
-			  opts.steps);
-	if (!err)
-		err = reactor_attach(r, &chain->obj, "weir_chain");
+		return why(-ENOMEM, "weir_chain_create: no memory for %u steps",
+			   opts.steps);
+	memset(chain, 0, used);
+	err = reactor_attach(r, &chain->obj, "weir_chain");
 	if (err) {
-		chain_free(chain);
+		free(chain);
 		return err;
 	}
+	chain->steps = (struct step *)(chain + 1);
+	chain->deps = (struct dep *)(chain->steps + opts.steps);
+	chain->away = (struct step_away *)(chain->deps + opts.deps);
 	chain->r = r;
 	chain->ctx = opts.ctx;
 	chain->steps_max = opts.steps;
@@ -70,7 +68,7 @@ int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
 	chain->runnable_last = &chain->runnable;
 	chain->failed_step = WEIR_CHAIN_FIRST;
 	chain->fence = WEIR_CHAIN_FIRST;
-	weir_op_init(&chain->tick, chain_tick);
+	chain->tick.fn = chain_tick;
 	*ret = chain;
 	return 0;
 }
@@ -81,10 +79,12 @@ static void let_go(struct weir_chain *chain)
 	struct step *s, *end = chain->steps + chain->n_steps;
 
 	for (s = chain->steps; s < end; s++) {
-		if (s->kind == STEP_HOP)
+		if (s->kind == STEP_HOP) {
 			hop_part(s);
-		if (s->dma)
-			atomic_fetch_sub(&s->dma->n_steps, 1);
+			atomic_fetch_sub(&s->dma->n_hops, 1);
+		} else if (s->dma) {
+			s->dma->n_steps--;
+		}
 		if (s->start == chain_start_inner)
 			((struct weir_chain *)s->arg)->n_parents--;
 	}
@@ -102,7 +102,7 @@ int weir_chain_destroy(struct weir_chain *chain)
 			   "another; destroy that first");
 	let_go(chain);
 	reactor_detach(&chain->obj);
-	chain_free(chain);
+	free(chain);
 	return 0;
 }
 
@@ -135,7 +135,12 @@ static struct step *append(struct weir_chain *chain, uint32_t kind)
 	s->kind = kind;
 	s->deps_last = &s->deps;
 	s->capacity.fn = chain_capacity;
-	weir_op_init(&s->op, chain_op_ended);
+	if (kind == STEP_OP || kind == STEP_HOP) {
+		s->away = &chain->away[s - chain->steps];
+		memset(s->away, 0, sizeof(*s->away));
+		s->away->step = s;
+		s->away->op.fn = chain_op_ended;
+	}
 	chain->changed = true;
 	return s;
 }
@@ -207,7 +212,10 @@ int weir_chain_add_job(struct weir_chain *chain, int after,
 		return n;
 	s->dma = dma;
 	s->job = job;
-	atomic_fetch_add(&dma->n_steps, 1);
+	if (s->kind == STEP_HOP)
+		atomic_fetch_add(&dma->n_hops, 1);
+	else
+		dma->n_steps++;
 	return n;
 }
 

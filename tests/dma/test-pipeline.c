@@ -537,7 +537,7 @@ static void failed_pipeline_call_leaves_nothing_behind(void **state)
 		fired = fault_disarm();
 		assert_int_equal(err, fired ? -ENOMEM : 0);
 	} while (fired);
-	assert_true(n > 8);
+	assert_true(n > 4);
 	assert_int_equal(weir_pipeline_destroy(p), 0);
 }
 
