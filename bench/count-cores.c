@@ -26,7 +26,9 @@ struct pair {
 	uint64_t to_send, to_end;
 };
 
-static struct pair group, others;
+#define CROWD 64u		/* Cores of a group, of which one turns. */
+
+static struct pair group, others, crowd;
 
 /* Until all has ended; which reactor's thread this is changes. */
 static void run(struct pair *p)
@@ -137,6 +139,26 @@ void post_other_32(void)
 	begin(&others, post_many);
 }
 
+/* What a turn costs a core that has nothing to do, by the size of its group. */
+static void turn(struct pair *p)
+{
+	rings_here = p->r[0];
+	for (int i = 0; i < ROUNDS; i++)
+		if (weir_reactor_turn(p->r[0], 0) < 0)
+			bench_must(-EIO, "weir_reactor_turn");
+	rings_here = NULL;
+}
+
+void turn_2(void)
+{
+	turn(&group);
+}
+
+void turn_64(void)
+{
+	turn(&crowd);
+}
+
 static void make_pair(struct pair *p)
 {
 	struct weir_reactor_opts opts = {
@@ -161,6 +183,13 @@ void cores_make(void)
 		bench_must(-ENOMEM, "ring_matrix_create");
 	for (uint32_t i = 0; i < 2; i++)
 		rings_join(group.mesh, i, group.r[i]);
+	make_pair(&crowd);
+	crowd.mesh = ring_matrix_create(CROWD, 32);
+	if (!crowd.mesh)
+		bench_must(-ENOMEM, "ring_matrix_create");
+	/* All others are one reactor, which has no turn. */
+	for (uint32_t i = 0; i < CROWD; i++)
+		rings_join(crowd.mesh, i, crowd.r[i > 0]);
 }
 
 static void end_pair(struct pair *p)
@@ -178,4 +207,5 @@ void cores_end(void)
 {
 	end_pair(&group);
 	end_pair(&others);
+	end_pair(&crowd);
 }

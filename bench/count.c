@@ -283,6 +283,8 @@ static const struct {
 	{ "call-1", call_1 },
 	{ "call-32", call_32 },
 	{ "call-other-32", call_other_32 },
+	{ "turn-2", turn_2 },
+	{ "turn-64", turn_64 },
 	{ "sync-wait", sync_wait },
 	{ "sync-shared", sync_shared },
 	{ "timer-set", timer_set },

@@ -29,6 +29,8 @@ void call_32(void);
 void call_other_32(void);
 void post_spsc_32(void);
 void post_other_32(void);
+void turn_2(void);
+void turn_64(void);
 
 /* Jobs to and from other places than memory, through staging, and in chains. */
 void jobs_make(struct weir_reactor *reactor, struct weir_dma *context);
