@@ -189,6 +189,13 @@ bench: all
 
 # That run becomes the one that the source keeps, without histograms, and its page
 # and pictures are made from that.
+# Where the nanoseconds go: of a build without annotations for valgrind.
+profile: %D%/count$(EXEEXT) %D%/bench-nop$(EXEEXT)
+	python3 $(srcdir)/%D%/profile.py . $(srcdir)/docs/internals/profile.md \
+		$(srcdir)/docs/internals/profile.svg
+.PHONY: profile
+EXTRA_DIST += %D%/profile.py
+
 bench-keep:
 	@test -s bench.json || { \
 		echo 'There is no bench.json: "make bench" makes it.' >&2; \

@@ -83,6 +83,8 @@ EXTRA_DIST += \
 	%D%/internals/dma.md \
 	%D%/internals/mem.md \
 	%D%/internals/mutations.md \
+	%D%/internals/profile.md \
+	%D%/internals/profile.svg \
 	%D%/internals/rdma.md \
 	%D%/internals/reactor.md \
 	%D%/internals/sim.md \
