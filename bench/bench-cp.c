@@ -3,7 +3,8 @@
 /*
  * Copying a file: weir-cp beside cp, dd and, where it is installed, qemu-img
  * convert, and `dd && cksum` where it also computes a checksum; zstd(1) and
- * gzip(1), where it compresses or decompresses a text of random words.  Wall time,
+ * gzip(1), where it compresses or decompresses a text of random words; a tree of small
+ * files to tmpfs beside cp -a, and beside two of cp by xargs(1).  Wall time,
  * and CPU time of the processes with all their threads.
  *
  * Each copy goes to a new file on the file system of --dir; outside of what is
@@ -21,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -289,6 +291,85 @@ static void convert_goals(struct bench *b)
 		   "to gzip, rate", "weir-cp", "gzip -1", BENCH_AT_LEAST, 1);
 }
 
+/* A tree of small files, from the page cache to tmpfs. */
+
+static const struct copy trees[] = {
+	{ "small files", "cp -a", "cp -a $TREE $SHM" },
+	{ "small files", "xargs -P2 cp",
+	  "mkdir $SHM && cd $TREE && find . -type d -print0 | "
+	  "(cd $SHM && xargs -0 mkdir -p) && find . -type f -print0 | "
+	  "xargs -0 -P2 -n 500 cp -a --parents -t $SHM" },
+	{ "small files", "weir-cp -a", "$WEIR_CP --quiet -a $TREE $SHM" },
+};
+
+static size_t n_files;
+
+/* Directories of a hundred files of up to 8 KiB. */
+static void make_tree(const struct bench *b)
+{
+	char tree[4096], path[4200], block[8192] = "";
+	size_t len;
+	int fd;
+
+	n_files = b->quick ? 400 : 40000;
+	snprintf(path, sizeof(path), "/dev/shm/bench-cp.%d", (int)getpid());
+	setenv("SHM", path, 1);
+	snprintf(tree, sizeof(tree), "%s/bench-cp.tree", b->dir);
+	setenv("TREE", tree, 1);
+	if (shell("rm -rf $TREE") || mkdir(tree, 0700))
+		bench_die(tree, errno);
+	for (size_t i = 0; i < n_files; i++) {
+		snprintf(path, sizeof(path), "%s/%zu", tree, i / 100);
+		if (!(i % 100) && mkdir(path, 0700))
+			bench_die(path, errno);
+		snprintf(path, sizeof(path), "%s/%zu/%zu", tree, i / 100, i % 100);
+		len = 82 * (i % 100);
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 || write(fd, block, len) != (ssize_t)len)
+			bench_die(path, errno);
+		close(fd);
+	}
+}
+
+static void copy_tree(struct bench *b, const struct copy *c)
+{
+	double cpu = child_cpu();
+	uint64_t wall = bench_wall_ns();
+
+	if (shell(c->command))
+		bench_die(c->variant, EIO);
+	wall = bench_wall_ns() - wall;
+	cpu = child_cpu() - cpu;
+	bench_add(b, "small files, rate", c->variant, "files/s",
+		  (double)n_files * 1e9 / (double)wall);
+	bench_add(b, "small files, CPU", c->variant, "us/file",
+		  cpu * 1e6 / (double)n_files);
+	shell("rm -rf $SHM");
+}
+
+static void measure_trees(struct bench *b)
+{
+	size_t n = ARRAY_SIZE(trees), k;
+
+	if (access("/dev/shm", W_OK)) {
+		bench_note("no /dev/shm: small files are left out");
+		return;
+	}
+	make_tree(b);
+	for (bench_begin(b); bench_next(b); )
+		for (size_t i = 0; i < n; i++) {
+			k = b->tries % 2 ? n - 1 - i : i;
+			if (bench_wants(b, trees[k].variant))
+				copy_tree(b, &trees[k]);
+		}
+	shell("rm -rf $TREE");
+	bench_goal(b, "small files: at least 2 x cp -a", "small files, rate",
+		   "weir-cp -a", "cp -a", BENCH_AT_LEAST, 2);
+	bench_goal(b, "small files: at least 1.1 x two of cp",
+		   "small files, rate", "weir-cp -a", "xargs -P2 cp",
+		   BENCH_AT_LEAST, 1.1);
+}
+
 /* Source, target, and as much again so that nothing is cramped. */
 static size_t size_that_fits(const struct bench *b)
 {
@@ -318,6 +399,7 @@ int main(int argc, char **argv)
 	measure(&b, "cached");
 	measure(&b, "cached, checksum");
 	measure(&b, "O_DIRECT");
+	measure_trees(&b);
 	unlink(source);
 	has_zstd = !shell("command -v zstd gzip >/dev/null");
 	if (!has_zstd) {

@@ -2,7 +2,8 @@
 
 /*
  * Servers of block devices: weir-nbd beside nbdkit, qemu-nbd and nbd-server,
- * with memory and with a file that the page cache holds.  One client for all,
+ * with memory and with a file that the page cache holds; and beside a bare one that
+ * maps the file.  One client for all,
  * which costs little itself (nbd-client.h), and nbdcopy, which is libnbd's.
  *
  * The server is on the first CPU, with all its threads, and the client on the
@@ -23,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/bare-nbd.h"
 #include "bench/bench.h"
 #include "bench/nbd-client.h"
 
@@ -40,21 +42,23 @@ struct server {
 	const char *memory, *file;	/* NULL: it has no such export. */
 	const char *unix_place, *tcp_place;
 	bool one_only;			/* Serves one connection, and ends. */
+	bool is_bare;			/* It is in this program. */
 };
 
 static const struct server servers[] = {
 	{ "nbdkit", "nbdkit", "nbdkit -f $AT memory " SIZE_TEXT,
 	  "nbdkit -f $AT file $FILE", "-U $SOCK", "-i 127.0.0.1 -p $PORT",
-	  false },
+	  false, false },
 	{ "qemu-nbd", "qemu-nbd", NULL,
 	  "qemu-nbd -f raw -x " NAME " -t -e 8 $AT $FILE", "-k $SOCK",
-	  "-b 127.0.0.1 -p $PORT", false },
+	  "-b 127.0.0.1 -p $PORT", false, false },
 	{ "nbd-server", "nbd-server", NULL,
-	  "nbd-server -d -C $CONF", "unixsock = $SOCK", "", true },
+	  "nbd-server -d -C $CONF", "unixsock = $SOCK", "", true, false },
+	{ .name = "bare, mapped", .file = "", .one_only = true, .is_bare = true },
 	{ "weir-nbd", NULL,
 	  "$WEIR_NBD -q --cores=1 $AT --export=name=" NAME ",size=" SIZE_TEXT,
 	  "$WEIR_NBD -q --cores=1 $AT --export=name=" NAME ",path=$FILE",
-	  "--unix=$SOCK", "--port=$PORT", false },
+	  "--unix=$SOCK", "--port=$PORT", false, false },
 };
 
 /* What is asked on a set of connections. */
@@ -151,6 +155,8 @@ static const char *export_of(const struct server *s, bool memory)
 
 static bool is_there(const struct server *s)
 {
+	if (s->is_bare)
+		return true;
 	return s->program ? bench_has_program(s->program)
 			  : bench_find_example("weir-nbd");
 }
@@ -158,12 +164,13 @@ static bool is_there(const struct server *s)
 /* It ends with us, and says nothing: what fails is seen by who connects. */
 static pid_t start(const struct server *s, bool memory, bool tcp)
 {
-	char command[256];
+	char command[256] = "";
 	pid_t pid;
 
 	unlink(sock);
 	make_conf(tcp);
-	snprintf(command, sizeof(command), "AT=\"%s\"; exec %s >/dev/null 2>&1",
+	if (!s->is_bare)
+		snprintf(command, sizeof(command), "AT=\"%s\"; exec %s >/dev/null 2>&1",
 		 tcp ? s->tcp_place : s->unix_place, export_of(s, memory));
 	pid = fork();
 	if (pid < 0)
@@ -172,6 +179,8 @@ static pid_t start(const struct server *s, bool memory, bool tcp)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	bench_pin(0);
+	if (s->is_bare)
+		_exit(bare_nbd(tcp ? getenv("PORT") : sock, file));
 	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
 	_exit(127);
 }
@@ -318,6 +327,9 @@ static void goals(struct bench *b)
 		goals_of(b, "memory", 2.5, servers[i].name);
 		goals_of(b, "file", 2, servers[i].name);
 	}
+	bench_goal(b, "file at depth 32: 0.7 of a bare server that maps it",
+		   "file, read 4 KiB, depth 32", "weir-nbd", "bare, mapped",
+		   BENCH_AT_LEAST, 0.7);
 }
 
 int main(int argc, char **argv)

@@ -116,7 +116,8 @@ pkglibexec_PROGRAMS += %D%/late-ucx
 %C%_late_ucx_LDADD = $(UCX_LIBS)
 EXTRA_%C%_bench_late_DEPENDENCIES += %D%/late-ucx$(EXEEXT)
 endif
-%C%_bench_nbd_SOURCES = %D%/bench-nbd.c %D%/nbd-client.c %D%/nbd-client.h \
+%C%_bench_nbd_SOURCES = %D%/bench-nbd.c %D%/bare-nbd.c %D%/bare-nbd.h \
+	%D%/nbd-client.c %D%/nbd-client.h \
 	$(bench_common)
 %C%_bench_nbd_LDADD = $(bench_libs)
 %C%_bench_nop_SOURCES = %D%/bench-nop.c $(bench_common)

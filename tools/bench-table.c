@@ -217,18 +217,18 @@ const struct program programs[] = {
 			 "file, rate",
 	}, {
 		.name = "cp",
-		.measures = "weir-cp, cached and O_DIRECT, and compressing",
+		.measures = "weir-cp, cached and O_DIRECT, small files, and compressing",
 		.beside = "cp, dd, qemu-img, zstd, gzip",
 		.takes = "",
-		.question = "How fast does weir-cp copy a file?",
+		.question = "How fast does weir-cp copy files?",
 		.cases = "cached, rate|cached, checksum, rate|O_DIRECT, rate|"
-			 "O_DIRECT, CPU|to zstd, rate|from zstd, rate|"
-			 "to gzip, rate",
+			 "O_DIRECT, CPU|small files, rate|to zstd, rate|"
+			 "from zstd, rate|to gzip, rate",
 	}, {
 		.name = "nbd",
 		.measures = "servers of block devices: memory, and a cached "
 			    "file",
-		.beside = "nbdkit, qemu-nbd, nbd-server",
+		.beside = "nbdkit, qemu-nbd, nbd-server; a bare server that maps the file",
 		.takes = "",
 		.question = "How fast does a block server answer?",
 		.cases = "file, read 4 KiB, depth 32|"
@@ -239,6 +239,7 @@ const struct program programs[] = {
 			 "memory, read 4 KiB, depth 32|"
 			 "memory, nbdcopy to null",
 		.curve = "file, read 4 KiB, depth 32",
+		.bare = "bare, mapped",
 	}, {
 		.name = "proxy",
 		.measures = "weir-proxy: requests, bulk, idle connections",
