@@ -387,12 +387,24 @@ static inline bool is_idle(const struct spsc *in, const struct spsc *out)
 	       op_queue_empty(&out->waiting);
 }
 
+/* Where the next turn begins, if this one has run as much as it may up to the ring @k: so
+ * each waits once for what the others have. */
+static inline uint32_t next_first(const struct rings *rings, uint32_t k)
+{
+	bool is_done = rings->in[k]->taken == rings->in[k]->seen;
+
+	if (is_done || k == rings->cursor)
+		k++;
+	return k < rings->mesh->n ? k : 0;
+}
+
 /* Ends and messages are counted apart: a flood of these keeps none of those. */
 unsigned int rings_run(struct weir_reactor *r, unsigned int max)
 {
 	struct rings *rings = r->mailbox.rings;
-	uint32_t i, k, n = rings->mesh->n;
+	uint32_t i, k, n = rings->mesh->n, next = rings->cursor + 1;
 	unsigned int ran = 0, ended = 0, told = 0;
+	bool is_full = false;
 
 	reactor_check_thread(r);
 	for (i = 0; i < n; i++) {
@@ -404,8 +416,12 @@ unsigned int rings_run(struct weir_reactor *r, unsigned int max)
 		ran += spsc_run(rings->in[k], max - ran);
 		if (unlikely(!op_queue_empty(&rings->out[k]->waiting)))
 			told += tell_capacity(rings->out[k]);
+		if (ran >= max && !is_full) {
+			next = next_first(rings, k);
+			is_full = true;
+		}
 	}
-	rings->cursor = rings->cursor + 1 < n ? rings->cursor + 1 : 0;
+	rings->cursor = next < n ? next : 0;
 	if (rings->unshown)
 		rings_publish(rings);
 	return ran + ended + told;

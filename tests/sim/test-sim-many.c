@@ -4,6 +4,8 @@
 
 #include "tests/support/harness.h"
 
+#include <weir/call.h>
+#include <weir/group.h>
 #include <weir/reactor.h>
 #include <weir/sim/socket.h>
 #include <weir/sim/world.h>
@@ -238,7 +240,118 @@ static void reactor_of_many_can_make_its_own_turns(void **state)
 	end();
 }
 
+/* A group of 64 cores, of which 63 call the first one all the time. */
+
+#define CORES 64
+#define CALLS 4			/* Of each core, in flight. */
+#define TURN 16			/* Messages, at most. */
+#define EACH 200		/* Calls of each core, on the average. */
+
+static struct caller {
+	struct weir_reactor *r;
+	struct call {
+		struct weir_op op;
+		struct caller *caller;
+		unsigned int since;	/* Calls that were served before it. */
+	} calls[CALLS];
+	unsigned int served, ended;
+} callers[CORES];
+
+static unsigned int n_served, longest;
+static bool is_over;
+
+static int64_t serve(void *arg)
+{
+	struct call *call = arg;
+	unsigned int others = n_served++ - call->since;
+
+	call->caller->served++;
+	if (longest < others)
+		longest = others;
+	return 0;
+}
+
+static void call(struct call *call)
+{
+	call->since = n_served;
+	assert_int_equal(weir_call(call->caller->r, &call->op, callers[0].r,
+				   serve, call), 0);
+}
+
+static void call_again(struct weir_op *op, int64_t res)
+{
+	struct call *ended = weir_container_of(op, struct call, op);
+
+	assert_int_equal(res, 0);
+	ended->caller->ended++;
+	if (!is_over)
+		call(ended);
+}
+
+/* In a turn of the caller's own, as on its thread. */
+static void begin_to_call(void *arg)
+{
+	struct caller *c = arg;
+
+	for (int i = 0; i < CALLS; i++) {
+		weir_op_init(&c->calls[i].op, call_again);
+		c->calls[i].caller = c;
+		call(&c->calls[i]);
+	}
+}
+
+static unsigned int ended_of_all(void)
+{
+	unsigned int n = 0;
+
+	for (int i = 1; i < CORES; i++)
+		n += callers[i].ended;
+	return n;
+}
+
+static void cores_of_a_large_group_are_served_alike(void **state)
+{
+	struct weir_group_opts opts = { .size = sizeof(opts), .n_cores = CORES };
+	struct weir_reactor_opts reactor = { .size = sizeof(reactor),
+					     .turn_max = TURN };
+	struct weir_reactor_stats s = { .size = sizeof(s) };
+	struct weir_group *group = NULL;
+
+	(void)state;
+	memset(callers, 0, sizeof(callers));
+	n_served = longest = 0;
+	is_over = false;
+	assert_int_equal(weir_sim_create(&sim, 7, NULL), 0);
+	reactor.sim = sim;
+	opts.reactor = &reactor;
+	assert_int_equal(weir_group_create(&group, &opts), 0);
+	assert_int_equal(weir_group_start(group), 0);
+	for (uint32_t i = 0; i < CORES; i++)
+		callers[i].r = weir_group_reactor(group, i);
+	for (int i = 1; i < CORES; i++)
+		assert_int_equal(weir_post(callers[i].r, begin_to_call,
+					   &callers[i]), 0);
+	while (n_served < EACH * (CORES - 1))
+		assert_int_equal(weir_sim_run(sim, WEIR_MSEC, 0), 1);
+	is_over = true;
+	while (ended_of_all() < n_served)
+		weir_sim_run(sim, WEIR_MSEC, 0);
+
+	/* Each waits for what the others have in flight once; and once more if a turn ends
+	 * in the middle of what its core has sent. */
+	assert_in_range(longest, 0, 2 * (CORES * CALLS + TURN));
+	for (int i = 1; i < CORES; i++)
+		assert_int_equal(callers[i].ended, callers[i].served);
+	assert_int_equal(weir_reactor_stats(callers[0].r, &s), 0);
+	assert_true(s.posts >= n_served);
+	assert_int_equal(weir_group_stop(group), 0);
+	assert_int_equal(weir_group_run(group), 0);
+	assert_int_equal(weir_group_destroy(group), 0);
+	assert_int_equal(weir_sim_destroy(sim), 0);
+}
+
 static const struct harness_case cases[] = {
+	CASE(cores_of_a_large_group_are_served_alike),
 	CASE(message_goes_round_a_world_of_many_reactors),
 	CASE(seed_repeats_in_a_world_of_many_reactors),
 	CASE(reactors_of_many_can_be_destroyed),
