@@ -387,13 +387,11 @@ static inline bool is_idle(const struct spsc *in, const struct spsc *out)
 	       op_queue_empty(&out->waiting);
 }
 
-/* Where the next turn begins, if this one has run as much as it may up to the ring @k: so
- * each waits once for what the others have. */
+/* Where the next turn begins, if this one has run as much as it may up to the ring @k, or
+ * else .cursor: so each waits once for what the others have. */
 static inline uint32_t next_first(const struct rings *rings, uint32_t k)
 {
-	bool is_done = rings->in[k]->taken == rings->in[k]->seen;
-
-	if (is_done || k == rings->cursor)
+	if (k == rings->cursor || rings->in[k]->taken == rings->in[k]->seen)
 		k++;
 	return k < rings->mesh->n ? k : 0;
 }
@@ -402,26 +400,21 @@ static inline uint32_t next_first(const struct rings *rings, uint32_t k)
 unsigned int rings_run(struct weir_reactor *r, unsigned int max)
 {
 	struct rings *rings = r->mailbox.rings;
-	uint32_t i, k, n = rings->mesh->n, next = rings->cursor + 1;
-	unsigned int ran = 0, ended = 0, told = 0;
-	bool is_full = false;
+	uint32_t i, k = rings->cursor, last = k, n = rings->mesh->n;
+	unsigned int ran = 0, ended = 0, told = 0, some;
 
 	reactor_check_thread(r);
-	for (i = 0; i < n; i++) {
-		k = rings->cursor + i;
-		k = k < n ? k : k - n;
+	for (i = 0; i < n; i++, k = k + 1 < n ? k + 1 : 0) {
 		if (k == rings->self || is_idle(rings->in[k], rings->out[k]))
 			continue;
 		ended += tell_ends(rings->out[k], max - ended);
-		ran += spsc_run(rings->in[k], max - ran);
+		some = spsc_run(rings->in[k], max - ran);
+		ran += some;
+		last = some ? k : last;
 		if (unlikely(!op_queue_empty(&rings->out[k]->waiting)))
 			told += tell_capacity(rings->out[k]);
-		if (ran >= max && !is_full) {
-			next = next_first(rings, k);
-			is_full = true;
-		}
 	}
-	rings->cursor = next < n ? next : 0;
+	rings->cursor = next_first(rings, ran < max ? rings->cursor : last);
 	if (rings->unshown)
 		rings_publish(rings);
 	return ran + ended + told;
