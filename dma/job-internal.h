@@ -356,7 +356,7 @@ struct weir_dma {
 	struct weir_op capacity_tick;
 
 	uint32_t n_steps;		/* Of chains of its reactor, */
-	atomic_uint n_hops;		/* and of others. */
+	atomic_uint n_hops;		/* and of others, and sync events. */
 
 	/* For steps from other reactors; see flow/chain-hop.c. */
 	atomic_uint n_returning;	/* Steps being returned. */

@@ -334,7 +334,7 @@ int weir_sync_remote_open(struct weir_sync_remote **ret, struct weir_dma *dma,
 	sync->key.rkey = remote->rkey;
 	sync->permissions = remote->permissions;
 	atomic_fetch_add(&mmap->n_syncs, 1);
-	atomic_fetch_add(&dma->n_steps, 1);
+	atomic_fetch_add(&dma->n_hops, 1);
 	*ret = sync;
 	return 0;
 }
@@ -347,7 +347,7 @@ int weir_sync_remote_destroy(struct weir_sync_remote *sync)
 		return why(-EBUSY, "weir_sync_remote_destroy: calls are in "
 			   "flight: %u; cancel them first", sync->n_calls);
 	atomic_fetch_sub(&sync->mmap->n_syncs, 1);
-	atomic_fetch_sub(&sync->dma->n_steps, 1);
+	atomic_fetch_sub(&sync->dma->n_hops, 1);
 	free(sync);
 	return 0;
 }
