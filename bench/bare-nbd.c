@@ -23,23 +23,12 @@
 #include <unistd.h>
 
 #include "bench/bare-nbd.h"
+#include "bench/nbd-proto.h"
 
 #define BATCH 256
 #define RX (BATCH * 4200u)
 
 enum { READ, WRITE, DISCONNECT };
-
-struct request {
-	uint32_t magic;
-	uint16_t flags, type;
-	uint64_t handle, offset;
-	uint32_t len;
-} __attribute__((packed));
-
-struct reply {
-	uint32_t magic, error;
-	uint64_t handle;
-} __attribute__((packed));
 
 static char *map;
 static size_t size;
@@ -150,7 +139,7 @@ static bool serve(int fd)
 			at += len;
 		}
 		at += sizeof(r);
-		replies[n_replies] = (struct reply){ htobe32(0x67446698), 0,
+		replies[n_replies] = (struct reply){ htobe32(REPLY_MAGIC), 0,
 						     r.handle };
 		iov[n_iov++] = (struct iovec){ &replies[n_replies++],
 					       sizeof(struct reply) };

@@ -117,7 +117,7 @@ pkglibexec_PROGRAMS += %D%/late-ucx
 EXTRA_%C%_bench_late_DEPENDENCIES += %D%/late-ucx$(EXEEXT)
 endif
 %C%_bench_nbd_SOURCES = %D%/bench-nbd.c %D%/bare-nbd.c %D%/bare-nbd.h \
-	%D%/nbd-client.c %D%/nbd-client.h \
+	%D%/nbd-client.c %D%/nbd-client.h %D%/nbd-proto.h \
 	$(bench_common)
 %C%_bench_nbd_LDADD = $(bench_libs)
 %C%_bench_nop_SOURCES = %D%/bench-nop.c $(bench_common)

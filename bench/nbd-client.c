@@ -15,31 +15,13 @@
 
 #include "bench/bench.h"
 #include "bench/nbd-client.h"
+#include "bench/nbd-proto.h"
 
 #define DEPTH_MAX 128
 #define BLOCK_MAX ((size_t)1 << 20)
 #define WRITES_MAX (DEPTH_MAX * ((size_t)4 << 10))	/* Or a few large ones. */
 #define RX ((size_t)1 << 20)
 #define TX (WRITES_MAX + 4 * BLOCK_MAX + DEPTH_MAX * sizeof(struct request))
-
-/* The protocol's: doc/proto.md of the nbd project. */
-#define OPTIONS_MAGIC 0x49484156454f5054u	/* "IHAVEOPT" */
-#define REQUEST_MAGIC 0x25609513u
-#define REPLY_MAGIC 0x67446698u
-#define FIXED_NO_ZEROES 3
-#define OPT_EXPORT_NAME 1
-
-struct request {
-	uint32_t magic;
-	uint16_t flags, type;
-	uint64_t handle, offset;
-	uint32_t len;
-} __attribute__((packed));
-
-struct reply {
-	uint32_t magic, error;
-	uint64_t handle;
-} __attribute__((packed));
 
 struct nbd_conn {
 	int fd;

@@ -357,7 +357,7 @@ static int lock_pages(struct cuda_device *device,
 		cuda_leave(device);
 	}
 	return cuda_failed(device, "weir_mmap_keys",
-		      "the pages cannot be locked; see ulimit -l", err);
+			   "the pages cannot be locked; see ulimit -l", err);
 }
 
 static int unlock_pages(struct cuda_device *device, void *pages)
@@ -371,7 +371,7 @@ static int unlock_pages(struct cuda_device *device, void *pages)
 	err = device->driver->host_unregister(pages);
 	cuda_leave(device);
 	return cuda_is_fatal(err) ? 0 : cuda_failed(device, "weir_mmap_stop",
-					       "the pages stay locked", err);
+						    "the pages stay locked", err);
 }
 
 static int register_memory(struct cuda_device *device,
@@ -566,7 +566,7 @@ int weir_cuda_alloc(struct weir_device *dev, uint64_t *addr, size_t len)
 	if (err) {
 		free(a);
 		return cuda_failed(device, "weir_cuda_alloc", "no memory of the GPU",
-			      err);
+				   err);
 	}
 	allocation_add(a, got);
 	*addr = got;
@@ -810,7 +810,7 @@ int weir_cuda_dmabuf(struct weir_device *dev, uint64_t addr, size_t len, int *fd
 	}
 	if (err)
 		return cuda_failed(device, "weir_cuda_dmabuf",
-			      "not whole pages of the GPU's memory", err);
+				   "not whole pages of the GPU's memory", err);
 	*fd = got;
 	return 0;
 }

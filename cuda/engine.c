@@ -189,8 +189,8 @@ static int refuse_stale(struct weir_job *job, const struct cuda_job *p)
 			    "memory back");
 }
 
-/* After an error of the GPU nobody knows whether copies of another process's memory
- * have ended.  They stay counted until this process ends, which has to anyway. */
+/* After an error of the GPU its copies of another process's memory may still go on.
+ * They stay counted until this process ends, which it has to anyway. */
 static void keep_counted(struct cuda_import **import)
 {
 	if (*import && (*import)->start)

@@ -12,7 +12,7 @@
  *
  *	importer				exporter
  *	jobs++					revoked = 1
- *	refuse if revoked			nobody uses it if jobs == 0
+ *	if revoked: refuse			if jobs == 0: it is unused
  *	copy, and look at revoked before each slice
  *	jobs--
  *

@@ -316,7 +316,7 @@ static unsigned long count_bufs(const struct weir_mmap *mmap)
 	return n;
 }
 
-/* 0 if nobody uses it any more; -EINPROGRESS; or another errno of a device. */
+/* Returns 0 if it is unused, -EINPROGRESS, or another errno of a device. */
 static int ask(struct weir_mmap *mmap)
 {
 	int err = ask_importers(mmap, NULL, 0);

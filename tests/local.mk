@@ -29,7 +29,8 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/conform-fixture.h %D%/support/conn-fixture.h \
 	%D%/support/cores.h %D%/support/errnos-fixture.h \
 	%D%/support/export-fixture.h %D%/support/forbid.h \
-	%D%/support/cuda-fixture.h %D%/support/gate-fixture.h \
+	%D%/support/cuda-bare.h %D%/support/cuda-fixture.h \
+	%D%/support/gate-fixture.h \
 	%D%/support/group-fixture.h %D%/support/harness.h \
 	%D%/support/ignore.h %D%/support/job-fixture.h %D%/support/loopdev.h \
 	%D%/support/message-fixture.h %D%/support/mock-cm-internal.h \

@@ -739,7 +739,7 @@ uint32_t export_count_busy(struct weir_mmap *mmap, bool exported, char *names,
 	return n;
 }
 
-/* 0; -EINPROGRESS: importers use it; or another errno of a device. */
+/* Returns 0, -EINPROGRESS if importers use it, or another errno of a device. */
 static int ask(struct weir_mmap *mmap, const struct weir_lease *lease, char *names,
 	       size_t len)
 {

@@ -5,26 +5,11 @@
  */
 
 #include "tests/support/chain-storm.h"
-#include "tests/support/cuda-fixture.h"
-
-#include "cuda/driver.h"
-
-static const struct cuda_driver *cu;
-static CUcontext ctx;
-static CUstream stream;
-
-static void see(uint64_t addr, char *buf, size_t len, bool put)
-{
-	uint64_t here = (uintptr_t)buf;
-
-	assert_int_equal(cu->copy(put ? addr : here, put ? here : addr, len,
-				  stream), 0);
-	assert_int_equal(cu->stream_sync(stream), 0);
-}
+#include "tests/support/cuda-bare.h"
 
 static void chains_weather_a_storm_that_has_a_gpu(void **state)
 {
-	struct storm_far far = { .see = see };
+	struct storm_far far = { .see = cuda_bare_see };
 	unsigned int copies = count ? count(MOCK_CUDA_COPY) : 0;
 	struct weir_device *dev;
 
@@ -37,17 +22,13 @@ static void chains_weather_a_storm_that_has_a_gpu(void **state)
 	assert_int_equal(weir_mmap_set_permissions(far.m, WEIR_MMAP_WRITE), 0);
 	assert_int_equal(weir_mmap_add_device(far.m, dev), 0);
 	assert_int_equal(weir_mmap_start(far.m), 0);
-	assert_int_equal(cu->ctx_retain(&ctx, 0), 0);
-	assert_int_equal(cu->ctx_push(ctx), 0);
-	assert_int_equal(cu->stream_create(&stream, CU_STREAM_NON_BLOCKING), 0);
+	cuda_bare_begin();
 
 	chain_storm(state, &far);
 	if (count)
 		assert_true(count(MOCK_CUDA_COPY) > copies + 1000);
 
-	assert_int_equal(cu->stream_destroy(stream), 0);
-	assert_int_equal(cu->ctx_pop(&ctx), 0);
-	assert_int_equal(cu->ctx_release(0), 0);
+	cuda_bare_end();
 	assert_int_equal(weir_mmap_destroy(far.m), 0);
 	assert_int_equal(weir_cuda_free(dev, far.addr), 0);
 	assert_int_equal(weir_device_close(dev), 0);
@@ -58,15 +39,6 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(chains_weather_a_storm_that_has_a_gpu),
 	};
-	const char *why;
 
-	if (!cuda_begin())
-		return 0;
-	cu = cuda_driver(&why);
-	if (!cu) {
-		printf("1..0 # SKIP %s\n", why);
-		return 0;
-	}
-	cuda_say();
-	return harness_run(cases, N_OF(cases));
+	return cuda_bare_find() ? harness_run(cases, N_OF(cases)) : 0;
 }

@@ -8,11 +8,9 @@
  */
 
 #include "tests/support/conform-fixture.h"
-#include "tests/support/cuda-fixture.h"
+#include "tests/support/cuda-bare.h"
 
 #include <weir/export.h>
-
-#include "cuda/driver.h"
 
 #define BLOCK ((size_t)2 << 20)
 
@@ -26,24 +24,11 @@ static const char *const names[] = {
 
 #define RIGHTS (WEIR_MMAP_WRITE | WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 
-static const struct cuda_driver *cu;
-static CUcontext ctx;
-static CUstream stream;
-
 struct pair {
 	struct fixture g;
 	struct weir_device *dev;
 	struct weir_mmap *theirs[AREAS];	/* Which are imported. */
 };
-
-static void see(uint64_t addr, char *buf, size_t len, bool put)
-{
-	uint64_t here = (uintptr_t)buf;
-
-	assert_int_equal(cu->copy(put ? addr : here, put ? here : addr, len,
-				  stream), 0);
-	assert_int_equal(cu->stream_sync(stream), 0);
-}
 
 /* One side is the GPU's.  How that is named does not matter to a file or process, nor,
  * but for one of each, to the GPU's memory on the other side. */
@@ -102,7 +87,7 @@ static void gpu_begin(struct pair *l, struct place *p, int where, int area)
 	p->fd[area] = p->direct[area] = -1;
 	p->there = true;
 	p->remote = true;
-	p->see = see;
+	p->see = cuda_bare_see;
 	assert_int_equal(weir_cuda_alloc(l->dev, &p->base[area], l->g.area), 0);
 	p->d[area] = weir_cuda_domain(l->dev);
 	if (where == GPU_BUFS)
@@ -164,9 +149,7 @@ static void pair_begin(struct pair *l, void **state, size_t max,
 	g->is_tried = is_tried;
 	assert_int_equal(weir_device_open_name(&l->dev, "cuda0"), 0);
 	assert_int_equal(weir_inventory_create(&g->inv, g->r, NULL), 0);
-	assert_int_equal(cu->ctx_retain(&ctx, 0), 0);
-	assert_int_equal(cu->ctx_push(ctx), 0);
-	assert_int_equal(cu->stream_create(&stream, CU_STREAM_NON_BLOCKING), 0);
+	cuda_bare_begin();
 	for (int where = 0; where < PLACES; where++)
 		for (int area = 0; area < AREAS; area++)
 			place_begin(l, state, where, area);
@@ -194,9 +177,7 @@ static void pair_end(struct pair *l)
 	for (int where = 0; where < PLACES; where++)
 		for (int area = 0; area < AREAS; area++)
 			area_end(l, where, area);
-	assert_int_equal(cu->stream_destroy(stream), 0);
-	assert_int_equal(cu->ctx_pop(&ctx), 0);
-	assert_int_equal(cu->ctx_release(0), 0);
+	cuda_bare_end();
 	fixture_fini(&l->g);
 	assert_int_equal(weir_device_close(l->dev), 0);
 }
@@ -246,15 +227,5 @@ static const struct harness_case cases[] = {
 
 int main(void)
 {
-	const char *why;
-
-	if (!cuda_begin())
-		return 0;
-	cu = cuda_driver(&why);
-	if (!cu) {
-		printf("1..0 # SKIP %s\n", why);
-		return 0;
-	}
-	cuda_say();
-	return harness_run_all(cases, N_OF(cases));
+	return cuda_bare_find() ? harness_run_all(cases, N_OF(cases)) : 0;
 }

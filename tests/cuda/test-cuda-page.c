@@ -157,7 +157,7 @@ static void page_that_cannot_be_opened_has_its_errno(void **state)
 	shared_end(&s);
 }
 
-/* Jobs in the place 0, of which nobody holds the lock. */
+/* Count a job in place 0, whose lock is free. */
 static void leave_jobs(struct shared *s, pid_t pid, int64_t began)
 {
 	atomic_store(&s->page->places[0].jobs, 1);
@@ -228,22 +228,29 @@ static void end_share(struct shared *s)
 	assert_int_equal(cuda_share(s->device, s->addr, LEN, &s->share), 0);
 }
 
-static void process_that_is_being_killed_is_waited_for(void **state)
+/* The share of @s ends when @pid, which has jobs, has ended, and not before. */
+static void kill_busy(struct shared *s, pid_t pid)
 {
 	siginfo_t info = { .si_pid = 0 };
+
+	leave_jobs(s, pid, began(pid));
+	assert_int_equal(cuda_share_end(s->share), -EINPROGRESS);
+	assert_starts_with(weir_why(), "process ");
+	kill(pid, SIGKILL);
+	end_share(s);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG), 0);
+	assert_int_equal(info.si_pid, pid);
+}
+
+static void process_that_is_being_killed_is_waited_for(void **state)
+{
 	struct shared s;
 	pid_t pid;
 
 	(void)state;
 	shared_begin(&s);
 	pid = child_that_stays(true);
-	leave_jobs(&s, pid, began(pid));
-	assert_int_equal(cuda_share_end(s.share), -EINPROGRESS);
-	assert_starts_with(weir_why(), "process ");
-	kill(pid, SIGKILL);
-	end_share(&s);
-	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG), 0);
-	assert_int_equal(info.si_pid, pid);
+	kill_busy(&s, pid);
 
 	/* After which it is not there at all. */
 	munmap(s.page, PAGE);
@@ -264,11 +271,7 @@ static void process_whose_first_thread_has_ended_is_waited_for(void **state)
 	pid = child_that_stays(false);
 	while (look_at(pid).state != 'Z')
 		;
-	leave_jobs(&s, pid, began(pid));
-	assert_int_equal(cuda_share_end(s.share), -EINPROGRESS);
-	kill(pid, SIGKILL);
-	end_share(&s);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	kill_busy(&s, pid);
 	shared_end(&s);
 }
 

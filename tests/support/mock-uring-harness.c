@@ -14,13 +14,12 @@ static const char *names[] = {
 
 /*
  * Tests of what a model does not do: to be prompt, to leave multishot requests
- * alone, to be the kernel that uname(2) tells of, to close in the background.
+ * alone, to be the kernel that uname(2) tells of.
  */
 static const char *const not_here[] = {
 	"a_callback_may_destroy_another_that_is_due",
 	"a_zero_copy_send_tells_that_it_was_a_copy",
 	"an_acceptor_can_follow_another",
-	"close_that_lingers_does_not_hold_up_the_loop",
 	"idle_it_is_quiet",
 	"reactor_in_use_refuses_a_host",
 	"slow_sends_use_no_thread",
