@@ -46,35 +46,47 @@ bin_PROGRAMS += %D%/weir-cp/weir-cp
 %C%_weir_cp_weir_cp_LDADD = $(common) libweir-accel.la libweir.la
 EXTRA_DIST += %D%/weir-cp/README.md
 
+# What is served as block devices, for all front ends: see block/README.md.
+noinst_LIBRARIES += %D%/block/libblock.a
+%C%_block_libblock_a_SOURCES = \
+	%D%/block/backing.h \
+	%D%/block/batch.c \
+	%D%/block/block.h \
+	%D%/block/domain.c \
+	%D%/block/file.c \
+	%D%/block/memory.c \
+	%D%/block/open.c \
+	%D%/block/plugin.c \
+	%D%/block/plugin.h \
+	%D%/block/status.c \
+	%D%/block/submit.c
+%C%_block_libblock_a_CPPFLAGS = $(hardened_cppflags)
+%C%_block_libblock_a_CFLAGS = $(hardened_cflags)
+block = %D%/block/libblock.a $(common) libweir.la -ldl
+EXTRA_DIST += %D%/block/README.md
+
 # Block devices over a network: see weir-nbd/README.md.  The server is a library
 # of its own here, for programs that have it inside.
 noinst_LIBRARIES += %D%/weir-nbd/libserver.a
 %C%_weir_nbd_libserver_a_SOURCES = \
-	%D%/weir-nbd/batch.c \
 	%D%/weir-nbd/cells.c \
 	%D%/weir-nbd/conn.c \
 	%D%/weir-nbd/core.c \
-	%D%/weir-nbd/domain.c \
 	%D%/weir-nbd/export.c \
-	%D%/weir-nbd/file.c \
 	%D%/weir-nbd/hello.c \
 	%D%/weir-nbd/listen.c \
-	%D%/weir-nbd/memory.c \
 	%D%/weir-nbd/options.c \
 	%D%/weir-nbd/pages.c \
 	%D%/weir-nbd/peer.c \
-	%D%/weir-nbd/plugin.c \
-	%D%/weir-nbd/plugin.h \
 	%D%/weir-nbd/reply.c \
 	%D%/weir-nbd/request.c \
 	%D%/weir-nbd/say.c \
 	%D%/weir-nbd/server.c \
 	%D%/weir-nbd/server.h \
-	%D%/weir-nbd/status.c \
 	%D%/weir-nbd/weir-nbd.h
 %C%_weir_nbd_libserver_a_CPPFLAGS = $(hardened_cppflags)
 %C%_weir_nbd_libserver_a_CFLAGS = $(hardened_cflags)
-nbd_server = %D%/weir-nbd/libserver.a $(common) libweir.la -ldl
+nbd_server = %D%/weir-nbd/libserver.a $(block)
 
 bin_PROGRAMS += %D%/weir-nbd/weir-nbd
 %C%_weir_nbd_weir_nbd_CPPFLAGS = $(hardened_cppflags)
@@ -88,17 +100,17 @@ EXTRA_DIST += %D%/weir-nbd/README.md
 # server's libweir, so there must be a shared one; the plugin does not name it:
 # libtool would link the plugin again at each installation, for one prefix only.
 nbdincludedir = $(includedir)/weir-nbd
-nbdinclude_HEADERS = %D%/weir-nbd/plugin.h
+nbdinclude_HEADERS = %D%/block/plugin.h
 nbdplugdir = $(libdir)/weir-nbd
 nbdplug_LTLIBRARIES =
 if SHARED
-nbdplug_LTLIBRARIES += %D%/weir-nbd/cipher.la %D%/weir-nbd/import.la
+nbdplug_LTLIBRARIES += %D%/block/cipher.la %D%/block/import.la
 endif
 plugin_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared
-%C%_weir_nbd_cipher_la_SOURCES = %D%/weir-nbd/cipher.c %D%/weir-nbd/plugin.h
-%C%_weir_nbd_cipher_la_LDFLAGS = $(plugin_ldflags)
-%C%_weir_nbd_import_la_SOURCES = %D%/weir-nbd/import.c %D%/weir-nbd/plugin.h
-%C%_weir_nbd_import_la_LDFLAGS = $(plugin_ldflags)
+%C%_block_cipher_la_SOURCES = %D%/block/cipher.c %D%/block/plugin.h
+%C%_block_cipher_la_LDFLAGS = $(plugin_ldflags)
+%C%_block_import_la_SOURCES = %D%/block/import.c %D%/block/plugin.h
+%C%_block_import_la_LDFLAGS = $(plugin_ldflags)
 
 if HAVE_VERBS
 # Files by RDMA: see weir-rdma/README.md.

@@ -57,7 +57,7 @@ function flush_block(    text, i, all, part, in_top, in_code, depth, body, c)
 		c = text
 		depth += gsub(/\{/, "", c) - gsub(/\}/, "", c)
 		gsub(/\.\.\.;?/, "", text)
-		sub(/<weir-nbd\/plugin.h>/, "\"programs/weir-nbd/plugin.h\"", text)
+		sub(/<weir-nbd\/plugin.h>/, "\"programs/block/plugin.h\"", text)
 		part = sprintf("#line %d \"%s\"\n%s\n", first + i - 1, name, text)
 		if (in_top)
 			printf "%s", part

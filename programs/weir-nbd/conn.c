@@ -41,9 +41,7 @@ struct conn *conn_make(struct server *server, struct core *core,
 	weir_op_init(&c->rx_op, on_rx);
 	weir_op_init(&c->tx_op, on_tx);
 	weir_op_init(&c->flush_op, on_flush);
-	batch_init(&c->batch);
 	c->ready_end = &c->ready;
-	c->slow_end = &c->slow;
 	for (uint32_t i = 0; i < REQUESTS; i++)
 		request_init(&c->requests[i], c);
 	c->in_hello = true;
@@ -154,7 +152,7 @@ static void conn_free(struct conn *c)
 	weir_fd_unregister(core->reactor, c->fd);
 	fd = c->fd;
 	pages_end(c);
-	free(c->jobs);
+	block_queue_end(&c->queue);
 	conn_unmake(c);
 	close(fd);
 	core_check_end(core);
@@ -171,10 +169,28 @@ void conn_drop(struct conn *c)
 		weir_op_cancel(&c->rx_op);
 	if (c->sending)
 		weir_op_cancel(&c->tx_op);
-	domain_cancel(c);
+	if (c->export)
+		block_queue_cancel(&c->queue);
 }
 
-/* The client has named an export, and may send requests. */
+static void on_settled(struct block_queue *q)
+{
+	conn_pump(weir_container_of(q, struct conn, queue));
+}
+
+/* The client has named an export, and may send requests.  Returns 0 or
+ * -ENOMEM. */
+int conn_take_export(struct conn *c, struct block *b)
+{
+	int err = block_queue_begin(&c->queue, b, &c->core->block, REQUESTS,
+				    on_settled);
+
+	if (!err)
+		c->export = b;
+	return err;
+}
+
+/* It was told so. */
 void conn_serve(struct conn *c)
 {
 	c->state = SERVING;
@@ -412,7 +428,8 @@ void conn_pump(struct conn *c)
 	c->blocked = false;
 	while (parse(c))
 		;
-	batch_begin(c);
+	if (c->export)
+		block_queue_kick(&c->queue);
 	if (c->state != CLOSING && !c->blocked) {
 		if (c->ending)
 			check_end(c);
@@ -420,7 +437,7 @@ void conn_pump(struct conn *c)
 		else if (!c->receiving && !c->flushing)
 			receive(c);
 	}
-	if (c->state == CLOSING && !c->busy)
+	if (c->state == CLOSING && !c->busy && !c->queue.busy)
 		conn_free(c);
 }
 

@@ -22,13 +22,12 @@ int core_begin(struct server *server, uint32_t n, struct weir_reactor *reactor)
 
 	core->server = server;
 	core->reactor = reactor;
-	err = domain_begin(core, connections_max(server));
+	err = block_core_begin(&core->block, reactor, server->exports,
+			       server->n_exports,
+			       REQUESTS * connections_max(server));
 	if (!err)
 		err = weir_timer_create(&core->grace, core->reactor, on_grace,
 					core);
-	for (uint32_t i = 0; i < server->n_exports; i++)
-		if (server->exports[i].fd >= 0)
-			weir_fd_register(core->reactor, server->exports[i].fd);
 	if (!err && n == 0)
 		err = listen_begin(server);
 	if (err)
@@ -42,13 +41,9 @@ void core_end(struct server *server, uint32_t n)
 
 	if (n == 0)
 		listen_end(server);
-	for (uint32_t i = 0; i < server->n_exports; i++)
-		if (server->exports[i].fd >= 0)
-			weir_fd_unregister(core->reactor,
-					   server->exports[i].fd);
 	weir_timer_destroy(core->grace);
 	core->grace = NULL;
-	domain_end(core);
+	block_core_end(&core->block);
 }
 
 /* Calls @fn for each connection, which may end by it. */

@@ -74,9 +74,10 @@ static void unknown(struct conn *c, const struct option_msg *o)
 }
 
 /* Of an export as this connection would see it. */
-static uint16_t flags_for(const struct conn *c, const struct export *x)
+static uint16_t flags_for(const struct conn *c, const struct block *x)
 {
-	return (uint16_t)(x->flags | (c->structured ? NBD_FLAG_SEND_DF : 0));
+	return (uint16_t)(export_flags(x) |
+			  (c->structured ? NBD_FLAG_SEND_DF : 0));
 }
 
 /* Whether its address may have one more connection that is served. */
@@ -89,18 +90,18 @@ static bool enter(struct conn *c)
 	return c->admitted;
 }
 
-static void serve(struct conn *c, struct export *x)
+static void serve(struct conn *c, struct block *x)
 {
-	c->export = x;
 	c->status = c->status_of == x;
 	c->then = GO_SERVE;
-	if (x->plugin.open && domain_adopt(c))
+	if (conn_take_export(c, x))
 		conn_drop(c);
 }
 
 static void do_export_name(struct conn *c, const struct option_msg *o)
 {
-	struct export *x = export_find(c->server, o->data, o->len);
+	struct block *x = export_find(c->server, o->data, o->len);
+	static const uint8_t zeroes[124];
 	uint8_t *p = c->reply_end;
 
 	if (!x || !enter(c)) {
@@ -110,14 +111,14 @@ static void do_export_name(struct conn *c, const struct option_msg *o)
 	p = put64(p, x->size);
 	c->reply_end = put16(p, flags_for(c, x));
 	if (!c->no_zeroes)
-		add(c, zeroes, 124);
+		add(c, zeroes, sizeof(zeroes));
 	serve(c, x);
 }
 
 static void do_list(struct conn *c, const struct option_msg *o)
 {
 	for (uint32_t i = 0; i < c->server->n_exports; i++) {
-		const struct export *x = &c->server->exports[i];
+		const struct block *x = &c->server->exports[i];
 		size_t name_len = strlen(x->name), text_len = strlen(x->text);
 
 		reply_head(c, o, NBD_REP_SERVER, 4 + name_len + text_len);
@@ -137,7 +138,7 @@ static void info_text(struct conn *c, const struct option_msg *o,
 }
 
 static void info_export(struct conn *c, const struct option_msg *o,
-			const struct export *x)
+			const struct block *x)
 {
 	uint8_t *p;
 
@@ -148,7 +149,7 @@ static void info_export(struct conn *c, const struct option_msg *o,
 }
 
 static void info_block_size(struct conn *c, const struct option_msg *o,
-			    const struct export *x)
+			    const struct block *x)
 {
 	uint8_t *p;
 
@@ -161,7 +162,7 @@ static void info_block_size(struct conn *c, const struct option_msg *o,
 
 /* Each kind once, however often it was asked for. */
 static void infos(struct conn *c, const struct option_msg *o,
-		  const struct export *x, const uint8_t *p, unsigned int n)
+		  const struct block *x, const uint8_t *p, unsigned int n)
 {
 	unsigned int asked = 0;
 
@@ -183,7 +184,7 @@ static void infos(struct conn *c, const struct option_msg *o,
 
 static void do_info(struct conn *c, const struct option_msg *o)
 {
-	struct export *x;
+	struct block *x;
 	uint32_t name_len, rest;
 
 	if (o->len < 6 || get32(o->data) > o->len - 6) {
@@ -239,7 +240,7 @@ static int find_query(const struct option_msg *o, const uint8_t *p)
 }
 
 static void add_context(struct conn *c, const struct option_msg *o,
-			const struct export *x)
+			const struct block *x)
 {
 	bool set = o->type == NBD_OPT_SET_META_CONTEXT;
 
@@ -252,7 +253,7 @@ static void add_context(struct conn *c, const struct option_msg *o,
 
 static void do_meta_context(struct conn *c, const struct option_msg *o)
 {
-	const struct export *x;
+	const struct block *x;
 	uint32_t name_len;
 	int found;
 

@@ -107,15 +107,15 @@ static int parse_number(const char *name, const char *arg, unsigned long min,
 
 static int parse_export(struct server *server, char *arg)
 {
-	struct export *x = &server->exports[server->n_exports];
+	struct block *x = &server->exports[server->n_exports];
 
 	if (server->n_exports == EXPORTS_MAX) {
 		usage_error("more than %u exports", EXPORTS_MAX);
 		return -1;
 	}
-	if (export_parse(x, arg))
+	if (block_parse(x, "weir-nbd", arg, usage_error))
 		return -1;
-	for (struct export *y = server->exports; y < x; y++)
+	for (struct block *y = server->exports; y < x; y++)
 		if (!strcmp(y->name, x->name)) {
 			usage_error("two exports are named '%s'", x->name);
 			return -1;

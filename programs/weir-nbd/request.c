@@ -11,12 +11,22 @@ static const uint16_t flags_of[NBD_CMDS] = {
 	[NBD_CMD_BLOCK_STATUS] = NBD_CMD_FLAG_REQ_ONE,
 };
 
-/* What must have been offered by the export. */
-static const uint16_t offer_of[NBD_CMDS] = {
-	[NBD_CMD_FLUSH] = NBD_FLAG_SEND_FLUSH,
-	[NBD_CMD_TRIM] = NBD_FLAG_SEND_TRIM,
-	[NBD_CMD_CACHE] = NBD_FLAG_SEND_CACHE,
-	[NBD_CMD_WRITE_ZEROES] = NBD_FLAG_SEND_WRITE_ZEROES,
+static const uint8_t kind_of[NBD_CMDS] = {
+	[NBD_CMD_READ] = BLOCK_READ,
+	[NBD_CMD_WRITE] = BLOCK_WRITE,
+	[NBD_CMD_FLUSH] = BLOCK_FLUSH,
+	[NBD_CMD_TRIM] = BLOCK_TRIM,
+	[NBD_CMD_CACHE] = BLOCK_CACHE,
+	[NBD_CMD_WRITE_ZEROES] = BLOCK_ZERO,
+	[NBD_CMD_BLOCK_STATUS] = BLOCK_STATUS,
+};
+
+/* What the export must be able to do. */
+static const uint32_t offer_of[NBD_CMDS] = {
+	[NBD_CMD_FLUSH] = BLOCK_CAN_FLUSH,
+	[NBD_CMD_TRIM] = BLOCK_CAN_TRIM,
+	[NBD_CMD_CACHE] = BLOCK_CAN_CACHE,
+	[NBD_CMD_WRITE_ZEROES] = BLOCK_CAN_ZERO,
 };
 
 static bool changes(uint16_t type)
@@ -25,21 +35,24 @@ static bool changes(uint16_t type)
 	       type == NBD_CMD_WRITE_ZEROES;
 }
 
-/* Up to 4 GiB each, and nothing of it need come from the client. */
-static bool is_slow(const struct request *rq)
-{
-	return rq->type == NBD_CMD_TRIM || rq->type == NBD_CMD_CACHE ||
-	       rq->type == NBD_CMD_WRITE_ZEROES;
-}
-
 static uint32_t smaller(uint64_t a, uint32_t b)
 {
 	return a < b ? (uint32_t)a : b;
 }
 
+static void on_io(struct block_io *io, int64_t res)
+{
+	request_done(weir_container_of(io, struct request, io), res);
+}
+
 void request_init(struct request *rq, struct conn *c)
 {
 	rq->conn = c;
+	rq->io.queue = &c->queue;
+	rq->io.fn = on_io;
+	rq->io.iov = &rq->v;
+	rq->io.n_iov = 1;
+	rq->io.extent = export_extent;
 	rq->cell = -1;
 	rq->next = c->free;
 	c->free = rq;
@@ -85,16 +98,16 @@ uint32_t nbd_error(int64_t err)
 
 static bool is_offered(const struct request *rq)
 {
-	uint16_t wanted = offer_of[rq->type];
+	uint32_t wanted = offer_of[rq->type];
 
 	if (rq->flags & NBD_CMD_FLAG_FUA)
-		wanted |= NBD_FLAG_SEND_FUA;
-	return !(wanted & ~rq->conn->export->flags);
+		wanted |= BLOCK_CAN_FLUSH;
+	return !(wanted & ~rq->conn->export->can);
 }
 
 static uint32_t check_range(const struct request *rq)
 {
-	const struct export *x = rq->conn->export;
+	const struct block *x = rq->conn->export;
 
 	if (!rq->len)
 		return NBD_EINVAL;
@@ -150,15 +163,12 @@ static uint32_t check(const struct request *rq)
 /* The bytes that are due next, and where they are. */
 static void next_piece(struct request *rq)
 {
-	const struct export *x = rq->conn->export;
+	const struct block *x = rq->conn->export;
 	bool moves = rq->type == NBD_CMD_READ || rq->type == NBD_CMD_WRITE;
 
 	rq->piece = rq->len - rq->done;
-	if (moves || rq->by_hand)
+	if (moves)
 		rq->piece = smaller(rq->piece, PIECE);
-	else if (is_slow(rq))
-		rq->piece = smaller(rq->piece,
-				    SLICE - (rq->off + rq->done) % SLICE);
 	rq->got = 0;
 	if (moves && x->base)
 		rq->data = x->base + rq->off + rq->done;
@@ -185,42 +195,57 @@ static bool place(struct request *rq)
 	return true;
 }
 
-/*
- * Of what could not be written the kernel tells once, and then forgets it:
- * it is unknown which writes are lost, and whose they were.  So no flush
- * succeeds after one that has failed.
- */
-static int64_t flushed(struct request *rq, int64_t res)
+/* Memory is sent from and received into, so there is nothing to move. */
+static bool is_in_place(const struct request *rq)
 {
-	struct export *x = rq->conn->export;
-	bool lost = res == -EIO || res == -ENOSPC || res == -EDQUOT;
-
-	rq->flushing = false;
-	if (lost && !atomic_exchange(&x->lost, (int)res))
-		say(export_title(x), (int)res);
-	return res < 0 ? res : atomic_load(&x->lost);
+	return rq->conn->export->base && (rq->type == NBD_CMD_READ ||
+					  rq->type == NBD_CMD_WRITE);
 }
 
-static void flush(struct request *rq)
+static void run_in_place(struct request *rq)
 {
-	rq->flushing = true;
-	rq->conn->export->backing->flush(rq);
+	const struct block *b = rq->conn->export;
+	uint64_t off = rq->off + rq->done;
+
+	if (rq->type == NBD_CMD_READ)
+		rq->data = (uint8_t *)block_peek(b, off, rq->piece);
+	else
+		block_expect(b, off, rq->piece);
+	request_done(rq, 0);
+}
+
+static uint8_t io_flags(const struct request *rq)
+{
+	bool last = rq->done + rq->piece == rq->len;
+	unsigned int flags = 0;
+
+	if (rq->flags & NBD_CMD_FLAG_FUA && last)
+		flags |= BLOCK_FUA;
+	if (rq->flags & NBD_CMD_FLAG_NO_HOLE)
+		flags |= BLOCK_NO_HOLE;
+	if (rq->flags & NBD_CMD_FLAG_FAST_ZERO)
+		flags |= BLOCK_FAST;
+	return (uint8_t)flags;
 }
 
 static void run(struct request *rq)
 {
-	const struct backing *b = rq->conn->export->backing;
-	void (*const by_type[NBD_CMDS])(struct request *) = {
-		[NBD_CMD_READ] = b->read,
-		[NBD_CMD_WRITE] = b->write,
-		[NBD_CMD_FLUSH] = flush,
-		[NBD_CMD_TRIM] = b->trim,
-		[NBD_CMD_CACHE] = b->cache,
-		[NBD_CMD_WRITE_ZEROES] = b->zero,
-		[NBD_CMD_BLOCK_STATUS] = b->status,
-	};
+	struct block_io *io = &rq->io;
+	int64_t res;
 
-	by_type[rq->type](rq);
+	if (is_in_place(rq)) {
+		run_in_place(rq);
+		return;
+	}
+	rq->v = (struct iovec){ rq->data, rq->piece };
+	rq->extents = 0;
+	io->kind = kind_of[rq->type];
+	io->flags = io_flags(rq);
+	io->off = rq->off + rq->done;
+	io->len = rq->piece;
+	res = block_submit(io);
+	if (res != BLOCK_LATER)
+		request_done(rq, res);
 }
 
 static void read_header(struct request *rq, const uint8_t *p)
@@ -233,35 +258,6 @@ static void read_header(struct request *rq, const uint8_t *p)
 	rq->done = 0;
 	rq->piece = 0;
 	rq->error = 0;
-	rq->by_hand = false;
-}
-
-/*
- * One slow request of a connection runs at a time, slice by slice, and the
- * others wait for it.  So whatever one client asks for, a worker that another
- * client needs is busy with one slice for each connection at most.
- */
-static void run_slow(struct request *rq)
-{
-	struct conn *c = rq->conn;
-
-	*c->slow_end = rq;
-	c->slow_end = &rq->next;
-	if (rq == c->slow)
-		run(rq);
-}
-
-/* Returns the one that is to run after @rq, or NULL. */
-static struct request *after_slow(struct request *rq)
-{
-	struct conn *c = rq->conn;
-
-	if (rq != c->slow)
-		return NULL;
-	c->slow = rq->next;
-	if (!c->slow)
-		c->slow_end = &c->slow;
-	return c->slow;
 }
 
 static void begin(struct request *rq, uint32_t error)
@@ -277,8 +273,6 @@ static void begin(struct request *rq, uint32_t error)
 		c->filling = rq;
 	if (error)
 		request_end(rq, error);
-	else if (is_slow(rq))
-		run_slow(rq);
 	else if (rq->type != NBD_CMD_WRITE)
 		run(rq);
 }
@@ -324,7 +318,7 @@ static bool take_data(struct conn *c)
 	if (c->blocked)
 		return false;
 	if (c->export->base && n)
-		memory_expect(c->export, rq->off + rq->done + rq->got, n);
+		block_expect(c->export, rq->off + rq->done + rq->got, n);
 	memcpy(rq->data + rq->got, c->rx + c->head, n);
 	c->head += n;
 	rq->got += n;
@@ -365,13 +359,8 @@ void request_end(struct request *rq, uint32_t error)
 /* The piece that was due is done, well or badly. */
 void request_done(struct request *rq, int64_t res)
 {
-	struct conn *c = rq->conn;
-	struct request *next;
-
 	rq->running = false;
-	if (rq->flushing)
-		res = flushed(rq, res);
-	if (c->state == CLOSING) {
+	if (rq->conn->state == CLOSING) {
 		request_free(rq);
 		return;
 	}
@@ -384,23 +373,11 @@ void request_done(struct request *rq, int64_t res)
 		rq->done += rq->piece;
 		rq->piece = 0;
 	}
-	if (res >= 0 && rq->done < rq->len) {
+	/* More of a write, which is to be received first. */
+	if (res >= 0 && rq->done < rq->len)
 		next_piece(rq);
-		if (rq->type != NBD_CMD_WRITE)
-			run(rq);
-		return;
-	}
-	next = after_slow(rq);
-	if (res < 0) {
-		request_end(rq, nbd_error(res));
-	} else if (rq->flags & NBD_CMD_FLAG_FUA && changes(rq->type)) {
-		rq->flags &= (uint16_t)~NBD_CMD_FLAG_FUA;
-		flush(rq);
-	} else {
-		request_end(rq, 0);
-	}
-	if (next && c->state != CLOSING)
-		run(next);
+	else
+		request_end(rq, res < 0 ? nbd_error(res) : 0);
 }
 
 /* Its reply is sent: of a long read, that of a piece. */

@@ -35,19 +35,19 @@ void server_destroy(struct server *server)
 {
 	listen_close(server);
 	for (uint32_t i = 0; i < server->n_exports; i++)
-		export_close(&server->exports[i]);
+		block_close(&server->exports[i]);
 	free(server);
 }
 
 static int open_exports(struct server *server)
 {
 	for (uint32_t i = 0; i < server->n_exports; i++) {
-		struct export *x = &server->exports[i];
-		int err = export_open(x);
+		struct block *x = &server->exports[i];
+		int err = block_open(x);
 
 		if (err) {
-			fprintf(stderr, "weir-nbd: %s: %s\n", export_title(x),
-				x->why ? x->why : strerror(-err));
+			fprintf(stderr, "weir-nbd: %s: %s\n", block_title(x),
+				block_why(x, err));
 			return err;
 		}
 	}
@@ -103,7 +103,7 @@ void server_stop(struct server *server, server_stopped_fn *fn, void *arg)
 static void synced(struct server *server, int err)
 {
 	if (err && err != -ECANCELED) {
-		say(export_title(&server->exports[server->n_synced]), err);
+		say(block_title(&server->exports[server->n_synced]), err);
 		server->stop_err = err;
 	}
 	server->n_synced++;
@@ -112,7 +112,7 @@ static void synced(struct server *server, int err)
 static void on_synced(struct weir_op *op, int64_t res)
 {
 	struct server *server = weir_container_of(op, struct server, stop_op);
-	const struct export *x = &server->exports[server->n_synced];
+	const struct block *x = &server->exports[server->n_synced];
 
 	synced(server, res < 0 ? (int)res : x->lost);
 	sync_exports(server);
@@ -122,13 +122,13 @@ static void on_synced(struct weir_op *op, int64_t res)
 static void sync_exports(struct server *server)
 {
 	while (server->n_synced < server->n_exports) {
-		const struct export *x = &server->exports[server->n_synced];
+		const struct block *x = &server->exports[server->n_synced];
 
 		int err = -EOPNOTSUPP;
 
 		weir_op_init(&server->stop_op, on_synced);
 		if (!x->read_only)
-			err = export_sync(x, server->cores[0].reactor,
+			err = block_sync(x, server->cores[0].reactor,
 					  &server->stop_op);
 		if (!err)
 			return;

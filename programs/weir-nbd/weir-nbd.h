@@ -5,7 +5,8 @@
 /*
  * weir-nbd: a server of block devices.  README.md says how it is built, and
  * docs/tutorial-nbd.md follows a read through it.  In the sources begin with
- * conn.c, in whose conn_pump() each callback ends.
+ * conn.c, in whose conn_pump() each callback ends.  Files, memory and plugins are
+ * reached by ../block.
  *
  * A connection and its requests are its core's; the server and the exports are
  * not changed once the group runs, but for what is atomic.
@@ -26,7 +27,7 @@
 #include <weir/timer.h>
 #include <weir/watch.h>
 
-#include "plugin.h"
+#include "../block/block.h"
 #include "server.h"
 
 /* Bounds. */
@@ -36,14 +37,12 @@
 #define CORES_MAX 64u
 #define CONNECTIONS_MAX 4096u
 #define PEERS_MAX (CONNECTIONS_MAX + 256u) /* Also of those that are closing. */
-#define TEXT_MAX 255u		/* Bytes of an export's name, description. */
 #define REQUESTS 128u		/* Of a connection, in flight. */
 #define CELL 4096u
 #define RX_BYTES (256u << 10)
 #define SLAB_BYTES (2u << 20)
 #define CELLS ((SLAB_BYTES - RX_BYTES) / CELL)
-#define PIECE (256u << 10)	/* Bytes of a request that move at once. */
-#define SLICE (8u << 20)	/* Of a trim, and what else moves no bytes. */
+#define PIECE BLOCK_PIECE	/* Bytes of a request that move at once. */
 #define PAYLOAD_MAX (32u << 20)	/* Of a read or write. */
 #define BATCH_BYTES (1u << 20)	/* After which no reply joins a batch. */
 #define OPTION_MAX (16u << 10)	/* Bytes of an option's data. */
@@ -167,86 +166,11 @@ struct conn;
 struct core;
 struct request;
 struct server;
-struct weir_dma;
-struct weir_inventory;
-struct weir_job;
 
-/* export.c: what is served. */
-
-/*
- * How an export does a request, or the piece of it that is due.  Each function
- * ends by request_done(), at once or later.
- */
-struct backing {
-	void (*read)(struct request *rq);
-	void (*write)(struct request *rq);
-	void (*flush)(struct request *rq);
-	void (*trim)(struct request *rq);
-	void (*cache)(struct request *rq);
-	void (*zero)(struct request *rq);
-	void (*status)(struct request *rq);
-};
-
-/* What a shared object brings. */
-struct plugin {
-	const char *path;	/* NULL: there is none. */
-	const char *args;
-	void *handle;		/* Of the loader. */
-	struct nbd_plugin fns;
-	struct nbd_plugin_export brought;
-	bool open;
-};
-
-struct export {
-	const char *name;
-	const char *path;	/* NULL: memory, or a plugin's. */
-	const char *text;	/* A description, for people. */
-	bool read_only, direct;
-	const struct backing *backing;
-	uint64_t size;
-	uint32_t block_min;
-	uint16_t flags;		/* NBD_FLAG_ */
-	int fd;			/* -1: none. */
-	_Atomic int lost;	/* How a flush failed: none succeeds then. */
-	_Atomic bool truncated;	/* The file was, and it was said. */
-	const char *why;	/* It cannot be opened; NULL: the errno says. */
-	uint8_t *base;		/* Of memory, */
-	_Atomic uint64_t *used;	/* and a bit for each of its blocks. */
-	struct plugin plugin;
-};
-
-int export_parse(struct export *x, char *arg);
-int export_open(struct export *x);
-void export_close(struct export *x);
-const char *export_title(const struct export *x);
-int export_sync(const struct export *x, struct weir_reactor *r,
-		struct weir_op *op);
-struct export *export_find(struct server *server, const void *name, size_t len);
-
-extern const struct backing domain_backing, file_backing, memory_backing;
-extern uint8_t zeroes[PIECE];
-
-/* memory.c */
-int memory_open(struct export *x);
-void memory_close(struct export *x);
-bool memory_in_use(const struct export *x, uint64_t block);
-void memory_expect(const struct export *x, uint64_t off, uint64_t len);
-#define MEMORY_BLOCK (64u << 10)
-
-/* plugin.c */
-int plugin_open(struct export *x);
-void plugin_close(struct export *x);
-
-/* domain.c */
-int domain_begin(struct core *core, uint32_t connections);
-void domain_end(struct core *core);
-int domain_adopt(struct conn *c);
-void domain_cancel(struct conn *c);
-
-/* status.c */
-int64_t status_work(void *request);	/* On a worker. */
-void memory_status(struct request *rq);
-void plain_status(struct request *rq);
+/* export.c: what is served, as clients see it. */
+uint16_t export_flags(const struct block *b);
+struct block *export_find(struct server *server, const void *name, size_t len);
+bool export_extent(struct block_io *io, uint64_t len, bool hole);
 
 /* cells.c: places in a slab. */
 
@@ -260,7 +184,8 @@ void cells_give(struct cells *cells, uint32_t first, uint32_t n);
 /* request.c: what a client has asked for. */
 
 struct request {
-	struct weir_op op;
+	struct block_io io;	/* Of the piece that is due. */
+	struct iovec v;		/* Its data. */
 	struct conn *conn;
 	struct request *next;	/* Among the free ones, or in the queue. */
 	uint64_t cookie, off;
@@ -275,9 +200,6 @@ struct request {
 	int cell;		/* The first; -1: none. */
 	uint32_t n_cells;
 	uint32_t head_len;
-	int64_t res;		/* Of a write in a batch. */
-	bool by_hand;		/* Zeroes are written, piece by piece. */
-	bool flushing;		/* All is written, and is to be safe. */
 	bool running;		/* A piece of a write is being written. */
 	uint8_t head[40];	/* Of the reply. */
 };
@@ -288,19 +210,6 @@ void request_done(struct request *rq, int64_t res);
 void request_sent(struct request *rq);
 void request_end(struct request *rq, uint32_t error);
 uint32_t nbd_error(int64_t err);
-
-/* batch.c: small writes to files. */
-
-struct batch {
-	struct weir_op op;
-	struct request *under_way;
-	struct request *first, **end;	/* Of those that wait for their turn. */
-};
-
-void batch_init(struct batch *b);
-bool batch_wants(const struct request *rq);
-void batch_add(struct request *rq);
-void batch_begin(struct conn *c);
 
 /* pages.c: long replies of memory. */
 
@@ -351,7 +260,7 @@ struct conn {
 	struct server *server;
 	struct core *core;
 	struct conn *next, **pprev;	/* Of its core's. */
-	struct export *export;
+	struct block *export;
 	struct peer *peer;	/* NULL: of a UNIX socket. */
 	int fd;
 	enum state state;
@@ -359,13 +268,13 @@ struct conn {
 	bool in_hello;		/* It counts in .n_hellos. */
 	bool admitted;		/* It counts in .peer->served. */
 	bool structured, no_zeroes;
-	const struct export *status_of;	/* base:allocation was selected. */
+	const struct block *status_of;	/* base:allocation was selected. */
 	bool status;		/* And it is of the export. */
 	enum { GO_ON, GO_SERVE, GO_AWAY } then;	/* After this reply. */
 	uint8_t *reply_end;	/* Of what is written to an option. */
 	bool ending;		/* Nothing more is to be received. */
 	bool stopping;		/* The server is: NBD_ESHUTDOWN. */
-	uint32_t busy;		/* Operations in flight. */
+	uint32_t busy;		/* Operations in flight, but for .queue's. */
 	uint64_t hello_began_ns;
 	uint64_t active_ns;	/* When something was received or sent. */
 	uint64_t half_ends_ns;	/* For half a request; 0: not set yet. */
@@ -383,10 +292,8 @@ struct conn {
 	bool receiving, direct, sending, flushing;
 	bool blocked;		/* There is no capacity to parse more. */
 
-	struct batch batch;
-	struct weir_job *jobs;	/* Of a plugin's export: one for each request. */
+	struct block_queue queue;	/* Once there is an export. */
 	struct request *free;
-	struct request *slow, **slow_end;	/* The first one runs. */
 	struct request *ready, **ready_end;	/* To be sent, */
 	struct request *out;			/* on their way. */
 	struct request *stream;	/* A reply that is cut in pieces, */
@@ -405,6 +312,7 @@ struct conn *conn_make(struct server *server, struct core *core,
 		       struct peer *peer, int fd);
 void conn_unmake(struct conn *c);
 void conn_adopt(void *conn);	/* On its core. */
+int conn_take_export(struct conn *c, struct block *b);
 void conn_serve(struct conn *c);
 void conn_is_active(struct conn *c);
 void conn_pump(struct conn *c);
@@ -427,8 +335,7 @@ struct counts {
 struct core {
 	struct server *server;
 	struct weir_reactor *reactor;
-	struct weir_dma *dma;		/* For plugins: where jobs run, */
-	struct weir_inventory *inventory; /* and bufs of their mmaps. */
+	struct block_core block;
 	struct conn *conns;
 	struct weir_timer *grace;
 	bool stopping, empty;	/* The latter was told to core 0. */
@@ -466,7 +373,7 @@ void usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 struct server {
 	struct opts opts;
-	struct export exports[EXPORTS_MAX];
+	struct block exports[EXPORTS_MAX];
 	uint32_t n_exports;
 	int listeners[LISTENERS_MAX];
 	struct weir_acceptor *acceptors[LISTENERS_MAX];

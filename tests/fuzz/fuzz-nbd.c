@@ -17,6 +17,7 @@
 #include <weir/dma.h>
 #include <weir/domain.h>
 
+#include "programs/block/backing.h"
 #include "programs/weir-nbd/weir-nbd.h"
 #include "tests/fuzz/fuzz-fixture.h"
 
@@ -52,28 +53,27 @@ void usage_error(const char *fmt, ...)
 }
 
 /* As a plugin brings it: memory, reached by jobs. */
-static void begin_plugin(struct export *x)
+static void begin_plugin(struct block *x)
 {
 	static uint8_t bytes[EXPORT_SIZE];
 	struct nbd_plugin_export brought = { .domain = weir_domain_system(),
 					     .addr = (uintptr_t)bytes,
 					     .flags = NBD_PLUGIN_FILLS };
 
-	*x = (struct export){ .name = "p",
+	*x = (struct block){ .name = "p",
 			      .text = "from a plugin",
 			      .fd = -1,
 			      .size = EXPORT_SIZE,
 			      .block_min = 1,
 			      .backing = &domain_backing,
 			      .plugin = { .brought = brought, .open = true } };
-	x->flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_TRIM |
-		   NBD_FLAG_SEND_WRITE_ZEROES | NBD_FLAG_SEND_FAST_ZERO;
+	x->can = BLOCK_CAN_WRITE | BLOCK_CAN_TRIM | BLOCK_CAN_ZERO;
 }
 
 static void begin_once(void)
 {
 	struct core *core = &f.server.cores[0];
-	struct export *x = f.server.exports;
+	struct block *x = f.server.exports;
 
 	signal(SIGPIPE, SIG_IGN);
 	MUST(!weir_reactor_create(&f.r, NULL));
@@ -83,9 +83,9 @@ static void begin_once(void)
 	f.server.opts.timeout_s = 30;
 	f.server.opts.handshake_s = 10;
 	f.server.n_exports = 3;
-	x[0] = (struct export){ .name = "m", .text = "", .fd = -1,
+	x[0] = (struct block){ .name = "m", .text = "", .fd = -1,
 				.size = EXPORT_SIZE };
-	MUST(!export_open(&x[0]));
+	MUST(!block_open(&x[0]));
 	x[1] = x[0];
 	x[1].name = "f";
 	x[1].text = "a file";
@@ -94,7 +94,7 @@ static void begin_once(void)
 	x[1].fd = memfd_create("export", MFD_CLOEXEC);
 	MUST(x[1].fd >= 0 && !ftruncate(x[1].fd, EXPORT_SIZE));
 	begin_plugin(&x[2]);
-	MUST(!domain_begin(core, 1));
+	MUST(!block_core_begin(&core->block, f.r, x, 3, REQUESTS));
 }
 
 static uint8_t *put_option(uint8_t *p, uint32_t option, const void *data,

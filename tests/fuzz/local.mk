@@ -30,15 +30,18 @@ if HAVE_VERBS
 fuzz_tools += tools/find-rdma.c
 endif
 
-fuzz_nbd = programs/weir-nbd/batch.c programs/weir-nbd/cells.c \
-	programs/weir-nbd/conn.c programs/weir-nbd/domain.c \
+fuzz_nbd = programs/block/batch.c programs/block/domain.c \
+	programs/block/file.c programs/block/memory.c \
+	programs/block/open.c programs/block/plugin.c \
+	programs/block/status.c programs/block/submit.c \
+	programs/weir-nbd/cells.c \
+	programs/weir-nbd/conn.c \
 	programs/weir-nbd/export.c \
-	programs/weir-nbd/file.c programs/weir-nbd/hello.c \
-	programs/weir-nbd/memory.c programs/weir-nbd/pages.c \
-	programs/weir-nbd/peer.c programs/weir-nbd/plugin.c \
+	programs/weir-nbd/hello.c \
+	programs/weir-nbd/pages.c \
+	programs/weir-nbd/peer.c \
 	programs/weir-nbd/reply.c \
 	programs/weir-nbd/request.c programs/weir-nbd/say.c \
-	programs/weir-nbd/status.c \
 	programs/common/number.c
 
 fuzz_common = %D%/run-corpus.c %D%/fuzz-fixture.h

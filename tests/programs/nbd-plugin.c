@@ -18,7 +18,7 @@
 #include <weir/op.h>
 #include <weir/reactor.h>
 
-#include "programs/weir-nbd/plugin.h"
+#include "programs/block/plugin.h"
 #include "tests/programs/nbd-plugin.h"
 
 struct plugin {

@@ -9,8 +9,8 @@
 #include <weir/export.h>
 #include <weir/mmap.h>
 
-#define CIPHER "programs/weir-nbd/.libs/cipher.so"
-#define IMPORT "programs/weir-nbd/.libs/import.so"
+#define CIPHER "programs/block/.libs/cipher.so"
+#define IMPORT "programs/block/.libs/import.so"
 #define TROUBLE "tests/programs/.libs/nbd-plugin.so"
 #define ALL_SIZE (4u * MIB)
 

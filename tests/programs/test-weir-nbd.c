@@ -3,6 +3,7 @@
 /* weir-nbd's commands: each with its flags, over files and memory, with simple
  * and structured replies; and what is said to those that cannot be. */
 
+#include "programs/block/backing.h"
 #include "tests/support/nbd-fixture.h"
 
 #define HOLE (NBD_STATE_HOLE | NBD_STATE_ZERO)

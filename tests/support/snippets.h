@@ -328,7 +328,7 @@ static struct weir_job *job;
 static const struct iovec *iov;
 static char cells[4096];
 static uint64_t addr;
-#include "programs/weir-nbd/plugin.h"
+#include "programs/block/plugin.h"
 int begin_core(struct weir_group *, uint32_t, void *);
 void end_core(struct weir_group *, uint32_t, void *);
 void conn_adopt(void *);
