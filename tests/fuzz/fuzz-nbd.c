@@ -220,7 +220,7 @@ static void check_all_is_back(void)
 {
 	MUST(f.server.cores[0].n_conns == 0);
 	MUST(f.server.cores[0].n_hellos == 0);
-	MUST(weir_dma_in_flight(f.server.cores[0].dma) == 0);
+	MUST(weir_dma_in_flight(f.server.cores[0].block.dma) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -325,10 +325,10 @@ static struct nbd_conn *c;
 static struct weir_group_opts opts;
 static struct weir_operand there;
 static struct weir_job *job;
-static const struct iovec *iov;
 static char cells[4096];
 static uint64_t addr;
-#include "programs/block/plugin.h"
+#include "programs/block/block.h"
+static struct block_io *io;
 int begin_core(struct weir_group *, uint32_t, void *);
 void end_core(struct weir_group *, uint32_t, void *);
 void conn_adopt(void *);
