@@ -325,6 +325,7 @@ static struct nbd_conn *c;
 static struct weir_group_opts opts;
 static struct weir_operand there;
 static struct weir_job *job;
+static const struct iovec *iov;
 static char cells[4096];
 static uint64_t addr;
 #include "programs/block/block.h"
