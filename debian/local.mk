@@ -14,6 +14,8 @@ EXTRA_DIST += \
 	%D%/libweir-fabric0.install \
 	%D%/libweir-rdma-dev.install \
 	%D%/libweir-rdma0.install \
+	%D%/libweir-resolve-dev.install \
+	%D%/libweir-resolve0.install \
 	%D%/libweir-sim-dev.install \
 	%D%/libweir-sim0.install \
 	%D%/libweir0.install \

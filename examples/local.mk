@@ -135,6 +135,9 @@ noinst_PROGRAMS += %D%/41-fabric
 endif
 %C%_41_fabric_LDADD = $(weir_fabric) libweir.la
 
+noinst_PROGRAMS += %D%/44-connect-by-name
+%C%_44_connect_by_name_LDADD = libweir-resolve.la libweir.la
+
 # weir in C++.
 if HAVE_CXX
 noinst_PROGRAMS += %D%/29-copy-in-cpp

@@ -67,6 +67,8 @@ weirsiminclude_HEADERS += \
 	%D%/weir/sim/socket.h \
 	%D%/weir/sim/world.h
 
+weirresolveinclude_HEADERS += %D%/weir/resolve/resolve.h
+
 # Also in a build without rdma-core: programs look for weir-rdma.pc.
 rdma_headers = \
 	%D%/weir/rdma/channel.h \

@@ -193,6 +193,8 @@ if [ -e "$libdir/libweir.so" ]; then
 		libweir-accel 'libc|libweir|libz|libzstd|libcrypto|libisal|ld-linux.*|libpthread|libasan|libubsan|libtsan'
 	try 'libweir-cuda needs the core and libc alone' needs_only libweir-cuda \
 		'libc|libdl|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
+	try 'libweir-resolve needs the core, libc and c-ares alone' needs_only \
+		libweir-resolve 'libc|libcares|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
 	[ ! -e "$libdir/libweir-fabric.so" ] ||
 	try 'libweir-fabric needs the core and libc alone' needs_only libweir-fabric \
 		'libc|libdl|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'

@@ -29,7 +29,7 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/conform-fixture.h %D%/support/conn-fixture.h \
 	%D%/support/cores.h %D%/support/errnos-fixture.h \
 	%D%/support/export-fixture.h %D%/support/forbid.h \
-	%D%/support/cuda-bare.h %D%/support/cuda-fixture.h \
+	%D%/support/cuda-bare.h %D%/support/cuda-fixture.h %D%/support/dns-fixture.h \
 	%D%/support/gate-fixture.h \
 	%D%/support/group-fixture.h %D%/support/harness.h \
 	%D%/support/ignore.h %D%/support/job-fixture.h %D%/support/loopdev.h \
@@ -85,8 +85,9 @@ accel_tests =
 cuda_tests =
 chain_storm = %D%/support/chain-storm.c %D%/support/chain-storm.h
 fabric_tests =
+resolve_tests =
 test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(model_tests) \
-	$(accel_tests) $(cuda_tests) $(fabric_tests)
+	$(accel_tests) $(cuda_tests) $(fabric_tests) $(resolve_tests)
 # Of these, the ones that TSan leaves out: they have one thread.
 without_threads =
 # What runs in a guest that has RDMA and a drive, by make check-rdma: programs that
@@ -121,6 +122,7 @@ include %D%/cuda/local.mk
 if HAVE_LIBFABRIC
 include %D%/fabric/local.mk
 endif
+include %D%/resolve/local.mk
 include %D%/sim/local.mk
 include %D%/programs/local.mk
 if HAVE_VERBS
@@ -149,6 +151,10 @@ $(cuda_tests): $(cuda_mock) libweir-cuda.la libweir.la $(weir_sim) $(weir_rdma)
 $(fabric_tests): LDADD = %D%/libharness.la libweir-fabric.la $(weir_sim) $(weir_rdma) \
 	libweir.la $(CMOCKA_LIBS)
 $(fabric_tests): libweir-fabric.la libweir.la $(weir_sim) $(weir_rdma)
+# And those of libweir-resolve.
+$(resolve_tests): LDADD = %D%/libharness.la libweir-resolve.la libbase.la $(weir_sim) \
+	$(weir_rdma) libweir.la $(CMOCKA_LIBS)
+$(resolve_tests): libweir-resolve.la libbase.la libweir.la $(weir_sim) $(weir_rdma)
 if HAVE_VERBS
 $(mock_tests): AM_LDFLAGS += $(test_mock)
 $(mock_tests): %D%/libmock.a
@@ -164,7 +170,7 @@ CLEANFILES += $(rdma_programs) $(rdma_helpers)
 TESTS += $(test_scripts) $(tree_tests)
 EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-cuda.abi %D%/abi/libweir-fabric.abi \
-	%D%/abi/libweir-rdma.abi \
+	%D%/abi/libweir-rdma.abi %D%/abi/libweir-resolve.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \

@@ -32,6 +32,7 @@
 #include <weir/engine.h>
 #include <weir/export.h>
 #include <weir/fabric/device.h>
+#include <weir/resolve/resolve.h>
 #include <weir/file.h>
 #include <weir/group.h>
 #include <weir/host.h>
@@ -199,6 +200,8 @@ static struct weir_device *dev;
 static struct weir_job job;
 static uint64_t addr;
 static char here[100];
+#elif defined(SNIPPETS_OF_resolve_resolve)
+void on_connected(struct weir_op *, int64_t);
 #elif defined(SNIPPETS_OF_fabric_device)
 static struct weir_device *dev;
 static struct weir_dma *dma;
