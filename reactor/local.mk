@@ -1,6 +1,8 @@
 libcore_la_SOURCES += \
 	%D%/acceptor.c \
 	%D%/backend.h \
+	%D%/cached.c \
+	%D%/cached.h \
 	%D%/group/call.c \
 	%D%/group/deferred.c \
 	%D%/group/deferred.h \

@@ -36,6 +36,7 @@
 #include "base/check.h"
 #include "base/provider.h"
 #include "reactor/backend.h"
+#include "reactor/cached.h"
 #include "reactor/group/mailbox.h"
 #include "reactor/op-internal.h"
 #include "reactor/spin.h"
@@ -159,6 +160,7 @@ struct weir_reactor {
 	struct worker_pool *workers;	/* NULL until first used. */
 	struct rx_free_list *rx; /* NULL until first used. */
 	struct mmap_use *mmap_uses;	/* mem/mmap-use.c's. */
+	struct cached cached;		/* Files that were read. */
 	unsigned int delivered;		/* Callbacks of sources and objects. */
 	uint32_t n_zombies;		/* Dead sources the kernel still has. */
 	uint32_t n_hooks;

@@ -62,7 +62,6 @@
 #define EV_FDS 4096		/* At most so many when a reactor is made. */
 #define EV_STEPS_MAX 64		/* System calls for one direction in a turn. */
 #define EV_TRIES_MAX 4		/* The same when an operation starts. */
-#define EV_CACHED_MAX (128u << 10) /* Bytes read here if they are cached. */
 #define EV_ACCEPTS_MAX 16	/* Connections of an acceptor in a turn. */
 #define EV_RECVS_MAX 8		/* Buffers of a receiver in a turn. */
 #define EV_POLL_EVERY 4 /* A spinning loop skips three of four. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "reactor/cached.h"
 #include "reactor/ev/ev.h"
 
 /* In u.io.flags of a READ or WRITE: what kind of file it is on. */
@@ -492,49 +493,6 @@ static bool close_may_block(int fd)
 }
 
 /*
- * A short read of what the page cache has is a copy, and far cheaper than a
- * trip to a worker.  O_DIRECT would wait for the disk here.
- */
-static bool may_be_cached(const struct weir_op *op)
-{
-	uint64_t len = op->kind == IO_READV ? op->u.io.aux : op->u.io.len;
-	int flags;
-
-	/* A worker does what is to be done in another way. */
-	if (!reads(op) || len > EV_CACHED_MAX ||
-	    op->u.io.flags & ~IO_RW_OWN)
-		return false;
-	flags = fcntl(op->u.io.fd, F_GETFL);
-	return flags >= 0 && !(flags & O_DIRECT);
-}
-
-/* Returns whether the page cache had all of it; if not, a worker reads. */
-static bool read_cached(struct weir_op *op)
-{
-	struct io_step step;
-	struct iovec one;
-	long res;
-	int i;
-
-	debug_check(reads(op) && own(op) == EV_FILE_BLOCKS);
-	for (i = 0; i < EV_TRIES_MAX; i++) {
-		io_step_next(op, &step);
-		one = (struct iovec){ step.addr, step.len };
-		io_use(&step);
-		res = syscall(SYS_preadv2, op->u.io.fd,
-			      step.n ? step.iov : &one, step.n ? step.n : 1,
-			      step.off,
-			      step.off == WEIR_OFF_STREAM ? -1L : 0L,
-			      RWF_NOWAIT);
-		if (res < 0)
-			return false;
-		if (io_step_done(op, res))
-			return true;
-	}
-	return false;
-}
-
-/*
  * Without a priority, and not durable, a call that never waits needs no worker.
  */
 static bool is_quick(const struct weir_op *op)
@@ -547,12 +505,14 @@ static bool is_quick(const struct weir_op *op)
 static void submit_rw(struct weir_reactor *r, struct weir_op *op)
 {
 	debug_check(op->reactor == r);
+	if (reads(op) && cached_read(r, op))
+		return;
 	set_own(op, file_kind(op->u.io.fd));
 	if (own(op) == EV_FILE_BLOCKS && unlikely(is_quick(op)))
 		io_end(op, io_sync(op));
 	else if (own(op) != EV_FILE_BLOCKS)
 		start(r, op, reads(op) ? EV_READ : EV_WRITE);
-	else if (!may_be_cached(op) || !read_cached(op))
+	else
 		worker_submit(r, op);
 }
 
@@ -592,6 +552,7 @@ void ev_submit(struct weir_reactor *r, struct weir_op *op)
 		io_end(op, io_sync_step(op));
 		break;
 	case IO_CLOSE:
+		cached_forget(r, op->u.io.fd);
 		if (close_may_block(op->u.io.fd))
 			worker_submit(r, op);
 		else

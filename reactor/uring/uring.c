@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/own.h"
+#include "reactor/cached.h"
 #include "reactor/io.h"
 #include "reactor/op-inline.h"
 #include "reactor/uring/uring.h"
@@ -81,12 +82,34 @@ __attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
 		op_queue_push(&u->backlog, op);
 }
 
-/* uring/uring.c */
+#define READ_BITS (IO_BIT(IO_READ) | IO_BIT(IO_READV))
+#define ALONE_MAX 1		/* Reads in a turn that are no batch. */
+
+/*
+ * Whether @op is a read, and so few come in a turn that the ring would be entered
+ * for each: then the page cache is asked first.  A batch is one system call.
+ */
+static inline bool is_lone_read(struct uring *u, const struct weir_op *op)
+{
+	uint64_t turn = u->r->stats.turns;
+
+	if (!(IO_BIT(op->kind) & READ_BITS))
+		return false;
+	if (u->reads_turn != turn) {
+		u->reads_before = u->reads_turn + 1 == turn ? u->reads_now : 0;
+		u->reads_turn = turn;
+		u->reads_now = 0;
+	}
+	return ++u->reads_now <= ALONE_MAX && u->reads_before <= ALONE_MAX;
+}
+
 static void uring_submit(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);
 
 	debug_check(op->reactor == r && op->state == OP_PENDING);
+	if (is_lone_read(u, op) && cached_read(r, op))
+		return;
 	if (unlikely(u->unsupported >> op->kind & 1))
 		worker_submit(r, op);
 	else if (likely(has_capacity(u) && uring_has_sqe(u)))
@@ -101,6 +124,8 @@ static void uring_submit_wide(struct weir_reactor *r, struct weir_op *op)
 	struct uring *u = uring_of(r);
 
 	debug_check(u->sqe_shift && op->state == OP_PENDING);
+	if (is_lone_read(u, op) && cached_read(r, op))
+		return;
 	if (u->unsupported >> op->kind & 1)
 		worker_submit(r, op);
 	else

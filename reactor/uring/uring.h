@@ -160,6 +160,10 @@ struct uring {
 	uint8_t *files;			/* By descriptor: registered? */
 	uint32_t n_files;
 
+	uint64_t reads_turn;		/* The last with reads, */
+	uint32_t reads_now;		/* and how many it had. */
+	uint32_t reads_before;		/* The same of the turn before it. */
+
 	struct op_queue backlog;	/* Operations without capacity or entry. */
 	struct op_queue connects;	/* The listener's backlog was full. */
 	struct source_list retry;	/* Requests to make. */

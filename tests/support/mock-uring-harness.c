@@ -2,6 +2,7 @@
 /* The model as backends of the harness: "model-5.11" and so on. */
 
 #include "tests/support/harness.h"
+#include "reactor/cached.h"
 #include "tests/support/mock-uring.h"
 
 #define ODDS 6
@@ -62,4 +63,5 @@ static const struct harness_model model = {
 __attribute__((constructor)) static void set_model(void)
 {
 	harness_model = &model;
+	cached_is_off = true;
 }
