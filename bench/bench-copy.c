@@ -397,6 +397,12 @@ static void goals(struct bench *b)
 	bench_goal(b, "a chain for each request: at most 1.3 times a reused one",
 		   requests, "chain for each", "chain, reused", BENCH_AT_MOST,
 		   1.3);
+	bench_goal(b, "memzero at least as fast as memset, 4 and 64 KiB",
+		   "memzero 4 KiB", "job", "bare", BENCH_AT_LEAST, 1);
+	bench_goal(b, "memzero at least as fast as memset, 4 and 64 KiB",
+		   "memzero 64 KiB", "job", "bare", BENCH_AT_LEAST, 1);
+	bench_goal(b, "a job: at most 512 bytes", "memory of a job", "job",
+		   NULL, BENCH_AT_MOST, 512);
 	bench_goal(b, "memzero at least 0.95 times memset at 1 MiB",
 		   "memzero 1 MiB", "job", "bare", BENCH_AT_LEAST, 0.95);
 }
@@ -409,6 +415,8 @@ static void run(struct bench *b)
 	measure_sizes(b, "copy+crc32c", WEIR_JOB_COPY_CRC32C);
 	measure_sizes(b, "memzero", WEIR_JOB_FILL);
 	measure_requests(b);
+	bench_add(b, "memory of a job", "job", "bytes",
+		  sizeof(struct weir_job));
 }
 
 int main(int argc, char **argv)

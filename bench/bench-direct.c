@@ -41,7 +41,7 @@
 #define BLOCK 4096
 #define DEPTH 32
 #define BATCH 16
-#define GATHER_NS 20000
+#define GATHER_NS 100000
 
 static struct loopdev device;
 static uint64_t n_blocks, left, seed = 0x853c49e6748fea9b;
