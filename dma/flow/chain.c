@@ -90,16 +90,41 @@ static void let_go(struct weir_chain *chain)
 	}
 }
 
+/* 0, or -EBUSY with a message of @call: the steps of @chain are needed. */
+static int check_unused(const struct weir_chain *chain, const char *call)
+{
+	if (chain->op || chain->in_fn || weir_op_is_busy(&chain->tick))
+		return why(-EBUSY, "%s: the chain is in flight", call);
+	if (chain->n_parents)
+		return why(-EBUSY, "%s: the chain is a step of another; destroy "
+			   "that first", call);
+	return 0;
+}
+
+/* What chain_create() has zeroed is zeroed again, as far as it was used. */
+int weir_chain_reset(struct weir_chain *chain)
+{
+	int err = check_unused(chain, "weir_chain_reset");
+
+	if (err)
+		return err;
+	let_go(chain);
+	memset(chain->steps, 0, chain->n_steps * sizeof(*chain->steps));
+	memset(chain->deps, 0, chain->n_deps * sizeof(*chain->deps));
+	chain->n_steps = chain->n_deps = chain->depth = 0;
+	chain->failed_step = chain->fence = WEIR_CHAIN_FIRST;
+	return 0;
+}
+
 int weir_chain_destroy(struct weir_chain *chain)
 {
+	int err;
+
 	if (!chain)
 		return 0;
-	if (chain->op || chain->in_fn || weir_op_is_busy(&chain->tick))
-		return why(-EBUSY, "weir_chain_destroy: the chain is in "
-			   "flight");
-	if (chain->n_parents)
-		return why(-EBUSY, "weir_chain_destroy: the chain is a step of "
-			   "another; destroy that first");
+	err = check_unused(chain, "weir_chain_destroy");
+	if (err)
+		return err;
 	let_go(chain);
 	reactor_detach(&chain->obj);
 	free(chain);

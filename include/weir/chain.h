@@ -138,6 +138,29 @@ WEIR_API int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
 			       const struct weir_chain_opts *opts);
 
 /*
+ * Remove all steps of @chain, which is then as weir_chain_create() made it.
+ *
+ * For chains that are made anew for each request: adding steps and starting it
+ * allocates nothing, so a program that keeps a chain with each of its requests
+ * pays little more than for a chain whose steps stay.
+ *
+ *	weir_chain_reset(chain);
+ *	a = weir_chain_add_job(chain, WEIR_CHAIN_FIRST, dma, &rq->read);
+ *	if (rq->done)
+ *		a = weir_chain_add_job(chain, a, dma, &rq->crc);
+ *	b = weir_chain_add_job(chain, a, dma, &rq->write);
+ *	err = weir_chain_start(chain, &rq->op);
+ *
+ * Returns 0, or, with the chain as it was:
+ *   -EBUSY  it is in flight, a function of one of its steps is running, or it
+ *           is a step of another chain
+ *
+ * Call on the chain's reactor; its own callback may.  Never blocks, never
+ * allocates.
+ */
+WEIR_API int weir_chain_reset(struct weir_chain *chain);
+
+/*
  * Free @chain.  NULL is allowed.
  *
  * Returns 0, or, with the chain as it was:

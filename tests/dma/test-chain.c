@@ -644,6 +644,104 @@ static void chain_in_flight_cannot_be_changed(void **state)
 	assert_int_equal(weir_chain_destroy(chain), 0);
 }
 
+/* Twice as many steps in all as it has places for. */
+static void chain_that_was_reset_takes_other_steps(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_chain_opts opts = { .size = sizeof(opts), .steps = 3,
+					.deps = 3 };
+	struct weir_chain *chain, *outer, *inner;
+	struct log log = { .r = r, .cancel_at = -1 }, other;
+	struct rec rec;
+
+	opts.ctx = &log;
+	assert_int_equal(weir_chain_create(&chain, r, &opts), 0);
+	for (int i = 0; i < 2; i++) {
+		/* A fence, and a step that fails. */
+		call(chain, WEIR_CHAIN_FIRST);
+		assert_int_equal(weir_chain_add_fence(chain), 1);
+		call(chain, WEIR_CHAIN_FIRST);
+		log.result[2] = -EDOM;
+		assert_int_equal(run(chain, &log), -EDOM);
+		assert_order(&log, "ac");
+		assert_int_equal(weir_chain_failed_step(chain), 2);
+
+		/* Nothing of them is left. */
+		assert_int_equal(weir_chain_reset(chain), 0);
+		assert_int_equal(weir_chain_failed_step(chain),
+				 WEIR_CHAIN_FIRST);
+		rec_init(&rec);
+		assert_int_equal(weir_chain_start(chain, &rec.op), -EINVAL);
+		log.result[2] = 0;
+		async(chain, call(chain, async(chain, WEIR_CHAIN_FIRST)));
+		assert_int_equal(run(chain, &log), 3);
+		assert_order(&log, "abc");
+		assert_int_equal(weir_chain_reset(chain), 0);
+
+		/* Both of the others after the first. */
+		assert_int_equal(call(chain, WEIR_CHAIN_FIRST), 0);
+		assert_int_equal(call(chain, 0), 1);
+		assert_int_equal(call(chain, 0), 2);
+		assert_int_equal(run(chain, &log), 3);
+		assert_int_equal(weir_chain_reset(chain), 0);
+	}
+
+	/* Nor of a chain that was a step, which is free. */
+	inner = make(r, &other);
+	call(inner, WEIR_CHAIN_FIRST);
+	outer = make(r, &log);
+	assert_int_equal(weir_chain_add_chain(outer, -1, inner), 0);
+	assert_int_equal(weir_chain_reset(inner), -EBUSY);
+	says("weir_chain_reset: the chain is a step");
+	assert_int_equal(weir_chain_reset(outer), 0);
+	assert_int_equal(weir_chain_destroy(inner), 0);
+	assert_int_equal(weir_chain_destroy(outer), 0);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
+static void on_ended_and_reset(struct weir_op *op, int64_t res)
+{
+	struct weir_chain *chain = op->data;
+	struct log *log = weir_chain_ctx(chain);
+
+	assert_int_equal(res, 1);
+	assert_int_equal(weir_chain_reset(chain), 0);
+	call(chain, call(chain, WEIR_CHAIN_FIRST));
+	op->fn = rec_done;
+	log->n = 0;
+	assert_int_equal(weir_chain_start(chain, op), 0);
+}
+
+/* Until it has ended; in its callback it is free for the next request. */
+static void chain_in_flight_is_not_reset(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_dma *dma = start_dma(r, (struct weir_dma_opts){ 0 });
+	struct weir_job job;
+	struct log log;
+	struct weir_chain *chain = make(r, &log);
+	struct rec rec;
+
+	async(chain, WEIR_CHAIN_FIRST);
+	rec_init(&rec);
+	rec.op.fn = on_ended_and_reset;
+	rec.op.data = chain;
+	STARTS(weir_chain_start(chain, &rec.op));
+	assert_int_equal(weir_chain_reset(chain), -EBUSY);
+	says("weir_chain_reset: the chain is in flight");
+	assert_int_equal(finish(r, &rec), 2);
+	assert_order(&log, "ab");
+
+	/* The context of a job's step is free, too. */
+	assert_int_equal(weir_chain_reset(chain), 0);
+	weir_job_init(&job, NULL);
+	assert_int_equal(weir_chain_add_job(chain, -1, dma, &job), 0);
+	assert_int_equal(weir_dma_destroy(dma), -EBUSY);
+	assert_int_equal(weir_chain_reset(chain), 0);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	assert_int_equal(weir_chain_destroy(chain), 0);
+}
+
 static int starts_nothing(struct weir_chain *chain, uint32_t step,
 			  struct weir_op *op, void *arg)
 {
@@ -1473,6 +1571,8 @@ int main(void)
 		CASE(late_chain_runs_no_step),
 		CASE(stopping_reactor_ends_a_chain),
 		CASE(chain_in_flight_cannot_be_changed),
+		CASE(chain_in_flight_is_not_reset),
+		CASE(chain_that_was_reset_takes_other_steps),
 		CASE(an_operation_may_have_nothing_to_do),
 		CASE(chain_waits_for_started_steps_in_any_case),
 		CASE(jobs_are_steps),

@@ -168,6 +168,15 @@ static void call_chain_add_chain(struct core *c)
 		(void)CALL(weir_chain_add_chain, o->h, some_step(), inner->h);
 }
 
+static void call_chain_reset(struct core *c)
+{
+	struct object *o = any(A_CHAIN);
+
+	(void)c;
+	if (o && !CALL(weir_chain_reset, o->h))
+		((struct link *)o->link)->n_jobs = 0;
+}
+
 static void call_chain_add_fence(struct core *c)
 {
 	struct object *o = any(A_CHAIN);
@@ -546,6 +555,7 @@ static void call_sync_remote_open(struct core *c)
 const struct call calls_flow[] = {
 	{ "weir_chain_create", call_chain_create, 12 },
 	{ "weir_chain_destroy", call_chain_destroy, 8 },
+	{ "weir_chain_reset", call_chain_reset, 8 },
 	{ "weir_chain_add_job", call_chain_add_job, 24 },
 	{ "weir_chain_add_call", call_chain_add_call, 16 },
 	{ "weir_chain_add_op", call_chain_add_op, 16 },
