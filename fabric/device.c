@@ -499,7 +499,8 @@ int fabric_engine_open(void *arg, struct weir_reactor *r, void **engine)
 	int i, place = FABRICS_MAX;
 
 	(void)arg;
-	if (!strcmp(weir_reactor_backend(r), "sim"))
+	if (!strcmp(weir_reactor_backend(r), "sim") &&
+	    !fabric_library_is_simulated())
 		return -ENODEV;
 	fabric_lock();
 	for (i = FABRICS_MAX; i-- > 0;)

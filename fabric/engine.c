@@ -38,12 +38,17 @@ static void queue_del(struct fabric_job *p)
 	p->pprev = NULL;
 }
 
+static uint64_t now_of(const struct link *link)
+{
+	return weir_reactor_now(link->port->fabric->reactor);
+}
+
 static void begin_grace(struct link *link)
 {
 	uint64_t grace = atomic_load(&link->port->card->grace_ns);
 
 	link->grace = grace == WEIR_FOREVER ? grace :
-		      weir_reactor_now(link->port->fabric->reactor) + grace;
+		      now_of(link) + grace;
 }
 
 static void end(struct weir_job *job, struct fabric_job *p)
@@ -109,7 +114,7 @@ void slice_ended(struct slice *slice, int err)
 		}
 		link_is_broken(link, err);
 	} else {
-		link->moved = weir_reactor_now(link->port->fabric->reactor);
+		link->moved = now_of(link);
 	}
 	slice_give(slice);
 	link_ready(link);
@@ -187,17 +192,20 @@ static ssize_t post_slice(struct link *link, struct weir_job *job)
 /* Returns whether there is more, for which there was no capacity. */
 static bool post_link(struct link *link)
 {
-	bool was_idle = !link->in_flight;
+	bool was_idle = !link->in_flight, was_full = link->is_full;
 	struct weir_job *job;
 	struct fabric_job *p;
 	ssize_t err;
 
+	link->is_full = false;
 	while ((job = link->first) && link->in_flight < WINDOW &&
 	       link->port->free) {
 		p = part_of(job);
 		err = post_slice(link, job);
-		if (err == -FI_EAGAIN)
+		if (err == -FI_EAGAIN) {
+			link->is_full = true;
 			break;
+		}
 		if (err) {
 			link_is_broken(link, (int)-err);
 			return false;
@@ -205,8 +213,15 @@ static bool post_link(struct link *link)
 		if (p->posted == weir_job_bytes(job))
 			queue_del(p);
 	}
+	/* Without anything in flight, nothing tells that there is capacity. */
+	if (link->is_full && !link->in_flight) {
+		if (!was_full)
+			link->moved = now_of(link);
+		link_watch(link);
+		port_timer(link->port, now_of(link) + RETRY_NS);
+	}
 	if (was_idle && link->in_flight) {
-		link->moved = weir_reactor_now(link->port->fabric->reactor);
+		link->moved = now_of(link);
 		link_watch(link);
 	}
 	return link->first && link->in_flight < WINDOW;
@@ -224,7 +239,7 @@ void port_post(struct port *port)
 		if (!link->broken && post_link(link))
 			link_ready(link);
 	}
-	if (!port->in_flight && !port->connecting &&
+	if (!port->in_flight && !port->connecting && !port->ready &&
 	    weir_timer_is_set(port->timer))
 		weir_timer_stop(port->timer);
 }

@@ -41,6 +41,8 @@
 #define PIECES 8		/* Of a slice, at most. */
 #define SLICE_MAX ((uint64_t)1 << 20)
 #define SLICES 4096		/* Of a port. */
+#define CLOSES 1000		/* Attempts, when nothing can wait for it. */
+#define RETRY_NS (100 * WEIR_USEC)	/* Until another, or another post. */
 
 struct port;
 struct link;
@@ -97,7 +99,7 @@ struct port {
 	struct grant *grants;
 	struct slice *slices, *free;
 	uint32_t in_flight;
-	uint32_t connecting;		/* Links, and grants' ends. */
+	uint32_t connecting;		/* Links, and grants' ends, or closing. */
 	uint32_t conns;			/* Of grants. */
 	uint32_t polls;
 	int epfd;			/* What the reactor watches: both queues, */
@@ -122,13 +124,15 @@ struct peer {
 	struct link *links[FABRICS_MAX];
 };
 
-enum { LINK_IDLE, LINK_CONNECTING, LINK_UP };
+/* LINK_CLOSING: libfabric has not closed the endpoint, and may use what is posted. */
+enum { LINK_IDLE, LINK_CONNECTING, LINK_UP, LINK_CLOSING };
 
 struct link {
 	struct end end;
 	struct link *next, **pprev;	/* Of the port. */
 	struct link *next_ready;
 	bool is_ready;
+	bool is_full;			/* There was no capacity to post. */
 	bool broken;			/* To be closed when the queue was read. */
 	uint8_t state;
 	int32_t error;			/* Of libfabric; why it is broken. */
@@ -174,6 +178,8 @@ struct grant {
 	struct fid_mr *mr;
 	pthread_t thread;
 	uint32_t conns;
+	bool is_ending;			/* It takes no more of them. */
+	bool is_kept;			/* It could not be closed in time. */
 	uint8_t token[TOKEN];
 };
 
@@ -181,6 +187,7 @@ struct grant {
 struct conn {
 	struct end end;
 	bool connecting;
+	bool is_closing;		/* libfabric has refused to, until now. */
 };
 
 /* What is in a descriptor, in the byte order of the network. */
@@ -234,6 +241,7 @@ int grant_make(struct grant **ret, struct port *port, struct region *region,
 	       uint32_t permissions);
 int grant_end(struct grant *grant);
 void grant_orphan(struct grant *grant);
+void grant_retry(struct port *port);	/* Close what was not closed. */
 void grant_request(struct port *port, struct fi_eq_cm_entry *request,
 		   size_t len);
 void grant_event(struct port *port, struct end *end, uint32_t event);
@@ -241,7 +249,8 @@ int port_address(const struct port *port, uint8_t *to, size_t *len);
 
 /* link.c */
 int link_of(struct link **ret, struct fabric *f, struct peer *peer);
-void link_free(struct link *link);
+bool link_free(struct link *link);	/* False: not yet. */
+void link_keep(struct link *link);	/* It never will be. */
 int link_connect(struct link *link);
 void link_event(struct link *link, uint32_t event);
 void link_refused(struct link *link, const struct fi_eq_err_entry *err);

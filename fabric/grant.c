@@ -41,7 +41,8 @@ static struct grant *find_grant(struct port *port, const uint8_t *data,
 	    hello.version != HELLO_VERSION)
 		return NULL;
 	grant = port->grants;
-	while (grant && !is_token(grant->token, hello.token))
+	while (grant && (grant->is_ending ||
+			 !is_token(grant->token, hello.token)))
 		grant = grant->next;
 	return grant;
 }
@@ -51,8 +52,13 @@ static void conn_free(struct port *port, struct conn *conn)
 	struct grant *grant = conn->end.grant;
 
 	/* What cannot be closed keeps its memory: the grant does not end. */
-	if (end_close(&conn->end))
+	if (end_close(&conn->end)) {
+		port->connecting += !conn->connecting;
+		conn->connecting = conn->is_closing = true;
+		port_timer(port, RETRY_NS +
+			   weir_reactor_now(port->fabric->reactor));
 		return;
+	}
 	port->connecting -= conn->connecting;
 	port->conns--;
 	grant->conns--;
@@ -102,7 +108,7 @@ void grant_event(struct port *port, struct end *end, uint32_t event)
 {
 	struct conn *conn = weir_container_of(end, struct conn, end);
 
-	if (event == FI_CONNECTED) {
+	if (event == FI_CONNECTED && !conn->is_closing) {
 		port->connecting -= conn->connecting;
 		conn->connecting = false;
 		atomic_fetch_add(&port->card->accepted, 1);
@@ -111,18 +117,32 @@ void grant_event(struct port *port, struct end *end, uint32_t event)
 	}
 }
 
-/* Closes its connections.  Returns an errno of the one that cannot be closed. */
-static int close_conns(struct grant *grant)
+void grant_retry(struct port *port)
+{
+	struct end *end, *next;
+	struct conn *conn;
+
+	for (end = port->ends; end; end = next) {
+		next = end->next;
+		conn = weir_container_of(end, struct conn, end);
+		if (end->grant && conn->is_closing)
+			conn_free(port, conn);
+	}
+}
+
+/* Closes its connections, and then the region.  Returns 0, or libfabric's error. */
+static int close_grant(struct grant *grant)
 {
 	struct end *end, *next;
 
+	grant->is_ending = true;
 	for (end = grant->port->ends; end; end = next) {
 		next = end->next;
 		if (end->grant == grant)
 			conn_free(grant->port, weir_container_of(end, struct conn,
 								 end));
 	}
-	return grant->conns ? -EBUSY : 0;
+	return grant->conns ? -FI_EBUSY : fi_close(&grant->mr->fid);
 }
 
 static void unlink_grant(struct grant *grant)
@@ -143,17 +163,14 @@ int grant_end(struct grant *grant)
 			return weir_why_set(-EBUSY, "%s: only the thread that has "
 					    "exported the memory takes it back",
 					    call);
-		err = close_conns(grant);
+		err = close_grant(grant);
 		if (err)
-			return weir_why_set(err, "%s: a connection of a peer "
-					    "cannot be closed", call);
-		err = fabric_errno(fi_close(&grant->mr->fid));
-		if (err)
-			return weir_why_set(err, "%s: libfabric keeps the "
-					    "registration: %s", call,
-					    fabric_error(err));
+			return weir_why_set(-EINPROGRESS, "a connection of %s",
+					    grant->port->card->name);
 		unlink_grant(grant);
 	}
+	if (grant->is_kept)
+		return weir_why_set(-EBUSY, "%s: libfabric has not closed it", call);
 	free(grant);
 	return 0;
 }
@@ -161,8 +178,10 @@ int grant_end(struct grant *grant)
 /* The reactor's last DMA context is destroyed. */
 void grant_orphan(struct grant *grant)
 {
-	close_conns(grant);
-	fi_close(&grant->mr->fid);
+	int n = 0;
+
+	while ((grant->is_kept = close_grant(grant)) && ++n < CLOSES)
+		;
 	unlink_grant(grant);
 }
 
@@ -196,6 +215,7 @@ int port_address(const struct port *port, uint8_t *to, size_t *len)
 static int register_memory(struct grant *grant, struct region *region,
 			   uint32_t permissions)
 {
+	size_t size = grant->port->card->info->domain_attr->mr_key_size;
 	uint64_t access = FI_REMOTE_READ, key = 0;
 
 	if (permissions & WEIR_MMAP_PEER_WRITE)
@@ -203,6 +223,8 @@ static int register_memory(struct grant *grant, struct region *region,
 	if (getrandom(grant->token, TOKEN, 0) != TOKEN ||
 	    getrandom(&key, sizeof(key), 0) != sizeof(key))
 		return -FI_EIO;
+	if (size < sizeof(key))
+		key &= ((uint64_t)1 << (8 * size)) - 1;
 	return fi_mr_reg(grant->port->domain, region->addr, region->len, access,
 			 0, key, 0, &grant->mr, NULL);
 }

@@ -19,6 +19,7 @@
 
 static struct fabric_library library;
 static char missing[256];	/* "": it is there. */
+static bool simulated;
 
 static int find(void *handle)
 {
@@ -43,6 +44,7 @@ static int find(void *handle)
 			return -1;
 		}
 	}
+	simulated = dlsym(handle, "weir_sim_fabric");
 	if (FI_VERSION_GE(library.version(), FABRIC_API))
 		return 0;
 	snprintf(missing, sizeof(missing), "libfabric is %u.%u: install 1.17 or "
@@ -98,6 +100,14 @@ const struct fabric_library *fabric_library(const char **why)
 		return &library;
 	*why = missing;
 	return NULL;
+}
+
+bool fabric_library_is_simulated(void)
+{
+	const char *name = getenv("WEIR_FABRIC_LIBRARY"), *why;
+
+	/* Loading takes long, and the usual one is not. */
+	return name && *name && fabric_library(&why) && simulated;
 }
 
 int fabric_errno(long err)

@@ -7,6 +7,8 @@
  * through tables of their objects.
  */
 
+#include <stdbool.h>
+
 #include <rdma/fabric.h>
 
 #define FABRIC_API FI_VERSION(1, 17)
@@ -26,6 +28,9 @@ struct fabric_library {
 /* The library, which the first call loads, which may take half a second; or NULL
  * with *@why set. */
 const struct fabric_library *fabric_library(const char **why);
+
+/* Whether it is one that is made for simulated worlds. */
+bool fabric_library_is_simulated(void);
 
 /* An errno for what libfabric has returned, whose codes may be positive, and its
  * own. */

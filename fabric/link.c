@@ -19,9 +19,9 @@ static void set_state(struct link *link, int state)
 {
 	struct port *port = link->port;
 
-	if (link->state == LINK_CONNECTING)
+	if (link->state == LINK_CONNECTING || link->state == LINK_CLOSING)
 		port->connecting--;
-	if (state == LINK_CONNECTING)
+	if (state == LINK_CONNECTING || state == LINK_CLOSING)
 		port->connecting++;
 	if (link->state == LINK_UP)
 		atomic_fetch_sub(&port->card->links, 1);
@@ -47,6 +47,7 @@ static void leave_ready(struct link *link)
 	struct port *port = link->port;
 	struct link **at = &port->ready;
 
+	link->is_full = false;
 	if (!link->is_ready)
 		return;
 	while (*at != link)
@@ -57,20 +58,28 @@ static void leave_ready(struct link *link)
 	link->is_ready = false;
 }
 
-/* Closes the endpoint, and ends what was posted there.  What libfabric has not
- * completed by then it will not complete any more. */
-static void disconnect(struct link *link, int err)
+/* Closes the endpoint, and ends what was posted there: what libfabric has not
+ * completed by then it will not complete any more.  Returns false if it is not closed:
+ * link_mend() tries again. */
+static bool disconnect(struct link *link, int err)
 {
 	struct slice *slice;
 
 	leave_ready(link);
+	if (end_close(&link->end)) {
+		set_state(link, LINK_CLOSING);
+		link->broken = true;
+		link->error = err;
+		port_timer(link->port, RETRY_NS +
+			   weir_reactor_now(link->port->fabric->reactor));
+		return false;
+	}
 	set_state(link, LINK_IDLE);
-	/* It cannot be refused: nothing is bound to it. */
-	end_close(&link->end);
 	port_drain(link->port);
 	while ((slice = link->posted))
 		slice_ended(slice, err);
 	link->broken = false;
+	return true;
 }
 
 int link_connect(struct link *link)
@@ -90,7 +99,7 @@ int link_connect(struct link *link)
 		err = fi_connect(link->end.ep, link->peer->address, &hello,
 				 sizeof(hello));
 	if (err) {
-		end_close(&link->end);
+		disconnect(link, err);
 		return weir_why_set(fabric_errno(err), "%s: %s: no connection: %s",
 				    call, card->name, fabric_error(err));
 	}
@@ -144,25 +153,21 @@ void link_is_broken(struct link *link, int err)
 	link->broken = true;
 	link->error = err;
 	link->port->is_broken = true;
+	atomic_fetch_add(&link->port->card->lost, 1);
 }
 
 void link_mend(struct link *link)
 {
-	struct card *card = link->port->card;
 	int err, code = link->error;
 
-	if (!link->broken)
+	if (!link->broken || !disconnect(link, code) || !link->first)
 		return;
-	atomic_fetch_add(&card->lost, 1);
-	disconnect(link, code);
-	if (!link->first || atomic_load(&link->peer->ended))
-		return;
-	err = link->fruitless >= FRUITLESS_MAX ? -ECONNRESET :
-						 link_connect(link);
+	err = link->fruitless >= FRUITLESS_MAX ||
+	      atomic_load(&link->peer->ended) ? -ECONNRESET : link_connect(link);
 	if (!err)
 		return;
 	link->fruitless = 0;
-	link_end_jobs(link, err, code);
+	link_end_jobs(link, err == -EAGAIN ? -ECONNRESET : err, code);
 }
 
 void link_watch(struct link *link)
@@ -189,27 +194,44 @@ uint64_t link_timer(struct link *link, uint64_t now)
 		refuse(link, -ETIMEDOUT, FI_ETIMEDOUT);
 		return WEIR_FOREVER;
 	}
-	if (!link->in_flight)
+	if (link->state == LINK_CLOSING) {
+		link->port->is_broken = true;
+		return now + RETRY_NS;
+	}
+	if (!link->in_flight && !link->is_full)
 		return WEIR_FOREVER;
 	if (stall != WEIR_FOREVER)
 		when = link->moved + stall;
 	if (link->cancelled && link->grace < when)
 		when = link->grace;
 	if (when > now)
-		return when;
+		return link->in_flight || when < now + RETRY_NS ?
+		       when : now + RETRY_NS;
 	link_is_broken(link, FI_ETIMEDOUT);
 	return WEIR_FOREVER;
 }
 
-/* Under the lock. */
-void link_free(struct link *link)
+/* It is not one of the port's any more.  Under the lock. */
+static void leave(struct link *link)
 {
-	disconnect(link, FI_ECANCELED);
 	*link->pprev = link->next;
 	if (link->next)
 		link->next->pprev = link->pprev;
 	link->peer->links[link->port->fabric->slot] = NULL;
+}
+
+bool link_free(struct link *link)
+{
+	if (!disconnect(link, FI_ECANCELED))
+		return false;
+	leave(link);
 	free(link);
+	return true;
+}
+
+void link_keep(struct link *link)
+{
+	leave(link);
 }
 
 int link_of(struct link **ret, struct fabric *f, struct peer *peer)
@@ -222,6 +244,8 @@ int link_of(struct link **ret, struct fabric *f, struct peer *peer)
 	*ret = link;
 	if (link)
 		return 0;
+	if (atomic_load(&peer->ended))
+		return weir_why_set(-ESTALE, "%s: the import was destroyed", call);
 	err = port_of(&port, f, peer->card, call);
 	if (err)
 		return err;

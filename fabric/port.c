@@ -28,16 +28,18 @@ union event {
 
 /* Completions. */
 
-static void take_error(struct port *port)
+/* Returns whether there was one. */
+static bool take_error(struct port *port)
 {
 	struct fi_cq_err_entry entry = { 0 };
 	struct slice *slice;
 
 	if (fi_cq_readerr(port->cq, &entry, 0) < 1)
-		return;
+		return false;
 	slice = entry.op_context;
 	if (slice && slice->link)
 		slice_ended(slice, entry.err ? entry.err : FI_EIO);
+	return true;
 }
 
 /* Returns how many were read, or a negative number. */
@@ -47,10 +49,8 @@ static int read_completions(struct port *port)
 	struct slice *slice;
 	ssize_t n = fi_cq_read(port->cq, entries, COMPLETIONS), i;
 
-	if (n == -FI_EAVAIL) {
-		take_error(port);
-		return 1;
-	}
+	if (n == -FI_EAVAIL)
+		return take_error(port);
 	for (i = 0; i < n; i++) {
 		slice = entries[i].op_context;
 		if (slice && slice->link)
@@ -78,7 +78,7 @@ static struct end *find_end(struct port *port, const struct fid *fid)
 
 static void take_failure(struct port *port)
 {
-	uint8_t data[DATA_MAX];
+	uint8_t data[DATA_MAX] = { 0 };
 	struct fi_eq_err_entry entry = {
 		.err_data = data, .err_data_size = sizeof(data),
 	};
@@ -148,10 +148,8 @@ static void sweep(struct port *port)
 		next = link->next;
 		if (!atomic_load(&link->peer->ended))
 			continue;
-		if (link->in_flight || link->first)
+		if (link->in_flight || link->first || !link_free(link))
 			atomic_store(&port->has_ended, 1);
-		else
-			link_free(link);
 	}
 	peer_retry();
 	fabric_unlock();
@@ -217,6 +215,15 @@ static int poll_port(void *arg)
 	return found;
 }
 
+static bool can_post(const struct port *port)
+{
+	const struct link *link = port->ready;
+
+	while (link && link->is_full)
+		link = link->next_ready;
+	return link && port->free;
+}
+
 static int before_sleep(void *arg, int *fd)
 {
 	struct port *port = arg;
@@ -224,7 +231,7 @@ static int before_sleep(void *arg, int *fd)
 	int err;
 
 	*fd = port->epfd;
-	if (port->has_events || port->is_broken || (port->ready && !port->in_flight))
+	if (port->has_events || port->is_broken || can_post(port))
 		return 1;
 	err = fi_trywait(port->fid, fids, 2);
 	if (err == -FI_EAGAIN)
@@ -267,8 +274,11 @@ static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
 			next = when;
 	}
 	mend_links(port);
+	grant_retry(port);
+	sweep(port);
 	if (next != WEIR_FOREVER)
 		port_timer(port, next);
+	port_post(port);
 }
 
 void port_timer(struct port *port, uint64_t when)
@@ -324,14 +334,21 @@ int end_close(struct end *end)
 
 /* Ports. */
 
+/* What libfabric may still use is kept for ever. */
 void port_free(struct port *port)
 {
-	while (port->links)
+	int n;
+
+	for (n = 0; port->links && n < CLOSES; n++)
 		link_free(port->links);
 	while (port->grants)
 		grant_orphan(port->grants);
 	weir_poll_hook_destroy(port->hook);
 	weir_timer_destroy(port->timer);
+	while (port->links)
+		link_keep(port->links);
+	if (port->ends)
+		return;
 	if (port->pep)
 		fi_close(&port->pep->fid);
 	if (port->cq)

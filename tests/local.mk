@@ -30,6 +30,7 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/cores.h %D%/support/errnos-fixture.h \
 	%D%/support/export-fixture.h %D%/support/forbid.h \
 	%D%/support/cuda-bare.h %D%/support/cuda-fixture.h %D%/support/dns-fixture.h \
+	%D%/support/fabric-fixture.h \
 	%D%/support/gate-fixture.h \
 	%D%/support/group-fixture.h %D%/support/harness.h \
 	%D%/support/ignore.h %D%/support/job-fixture.h %D%/support/loopdev.h \
@@ -149,7 +150,7 @@ $(cuda_tests): LDADD = %D%/libharness.la libweir-cuda.la $(weir_sim) $(weir_rdma
 $(cuda_tests): $(cuda_mock) libweir-cuda.la libweir.la $(weir_sim) $(weir_rdma)
 # And those of libweir-fabric.
 $(fabric_tests): LDADD = %D%/libharness.la libweir-fabric.la $(weir_sim) $(weir_rdma) \
-	libweir.la $(CMOCKA_LIBS)
+	libweir.la $(CMOCKA_LIBS) -ldl
 $(fabric_tests): libweir-fabric.la libweir.la $(weir_sim) $(weir_rdma)
 # And those of libweir-resolve.
 $(resolve_tests): LDADD = %D%/libharness.la libweir-resolve.la libbase.la $(weir_sim) \
@@ -282,6 +283,9 @@ if HAVE_VERBS
 script_programs += tools/weir-sim-verbs
 endif
 if SHARED
+if HAVE_LIBFABRIC
+script_programs += tools/weir-sim-fabric
+endif
 script_programs += %D%/programs/worlds-nbd %D%/programs/worlds-proxy
 endif
 if HAVE_CMOCKA

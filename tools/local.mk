@@ -103,6 +103,18 @@ check_PROGRAMS += %D%/weir-sim-mutation
 %C%_weir_sim_mutation_LDADD = libweir-mutation.la
 endif
 
+# Over the mock of libfabric, which it loads.
+if HAVE_LIBFABRIC
+if SHARED
+check_PROGRAMS += %D%/weir-sim-fabric
+endif
+endif
+%C%_weir_sim_fabric_SOURCES = $(weir_sim_common) tests/sim/sim-fabric.c \
+	$(libweir_fabric_la_SOURCES)
+%C%_weir_sim_fabric_CFLAGS = $(AM_CFLAGS) $(LIBFABRIC_CFLAGS)
+%C%_weir_sim_fabric_LDADD = libweir-all.la -ldl
+EXTRA_%C%_weir_sim_fabric_DEPENDENCIES = $(fabric_mock)
+
 # Over the mock for RDMA, which lives in tests/.
 if HAVE_VERBS
 check_PROGRAMS += %D%/weir-sim-verbs

@@ -10,6 +10,7 @@ public_tests += %D%/test-errnos-sim %D%/test-sim %D%/test-sim-aim \
 	%D%/test-sim-poll-hook %D%/test-sim-pool \
 	%D%/test-sim-shared %D%/test-sim-socket %D%/test-sim-wire
 test_scripts += %D%/test-runner.sh %D%/test-weir-sim-mutation.sh %D%/test-weir-sim-verbs.sh \
+	%D%/test-weir-sim-fabric.sh \
 	%D%/test-weir-sim.sh
 
 # Scenarios that fail, for test-runner.sh.

@@ -31,7 +31,8 @@
  * there is another job.  Each lease, and each export of an mmap, has connections
  * of its own.  When the exporter takes back its memory these are closed first, and
  * then the registration: once that is done nothing is written or read by them any
- * more, whatever the peer does.  An idle connection causes no wake-ups, and a peer
+ * more, whatever the peer does.  Where libfabric closes a connection only later, the
+ * revoke or the stop waits for that.  An idle connection causes no wake-ups, and a peer
  * that has disappeared is noticed by the next job.
  *
  * Reads and writes are done when the peer's memory has them (delivery-complete).
@@ -44,7 +45,8 @@
  *	-ESTALE        the exporter has taken the memory back
  *	-ETIMEDOUT     no answer, see struct weir_fabric_opts
  *	-ECONNRESET    the connection has ended: the peer has, or it has taken the
- *	               memory back, or has refused an operation
+ *	               memory back, or has refused an operation; or the import was
+ *	               destroyed, with the job not posted yet
  *
  * weir_job_start() also refuses a job if there is no memory or descriptor for a
  * connection, or libfabric refuses one at once: with its errno, and weir_why().
@@ -63,7 +65,9 @@
  * RDMA devices are libweir-rdma's.
  *
  * Jobs are copies between memory of this process and an import; other kinds, files
- * and other peers go through staging.  There is no engine in a simulated world.
+ * and other peers go through staging.  There is no engine in a simulated world, unless
+ * WEIR_FABRIC_LIBRARY names a library that is made for that: it has a symbol
+ * weir_sim_fabric, and does nothing but on the world's thread.
  *
  * libfabric is loaded when devices are first listed.  WEIR_FABRIC_LIBRARY names another
  * file than libfabric.so.1.  A library that it loads installs handlers of signals; those
