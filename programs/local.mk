@@ -174,6 +174,23 @@ bin_PROGRAMS += %D%/weir-proxy/weir-proxy
 %C%_weir_proxy_weir_proxy_LDADD = $(common) libweir.la
 EXTRA_DIST += %D%/weir-proxy/README.md
 
+# A disk for virtual machines: see weir-vhost/README.md.
+bin_PROGRAMS += %D%/weir-vhost/weir-vhost
+%C%_weir_vhost_weir_vhost_CPPFLAGS = $(hardened_cppflags)
+%C%_weir_vhost_weir_vhost_CFLAGS = $(hardened_cflags)
+%C%_weir_vhost_weir_vhost_LDFLAGS = $(hardened_ldflags)
+%C%_weir_vhost_weir_vhost_SOURCES = \
+	%D%/weir-vhost/blk.c \
+	%D%/weir-vhost/device.c \
+	%D%/weir-vhost/main.c \
+	%D%/weir-vhost/memory.c \
+	%D%/weir-vhost/message.c \
+	%D%/weir-vhost/options.c \
+	%D%/weir-vhost/ring.c \
+	%D%/weir-vhost/weir-vhost.h
+%C%_weir_vhost_weir_vhost_LDADD = $(block)
+EXTRA_DIST += %D%/weir-vhost/README.md
+
 # Units of systemd, which docs/operating.md describes.
 unitdir = $(prefix)/lib/systemd/system
 unit_DATA = %D%/systemd/weir-nbd@.service %D%/systemd/weir-proxy.service
