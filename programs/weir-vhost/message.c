@@ -342,21 +342,28 @@ static struct inflight *inflight_of(const struct device *dev, uint32_t index)
 static int set_vring_kick(struct device *dev)
 {
 	struct ring *ring = ring_of(dev, dev->msg.u.u64 & VRING_INDEX);
-	int err;
+	int err, was;
 
 	if (!ring)
 		return -EINVAL;
+	was = ring->kick;
 	if (dev->msg.u.u64 & VRING_NOFD)
 		return refuse(-EOPNOTSUPP, "a ring without a kick");
 	if (!ring->num)
 		return refuse(-EBADFD, "a ring without a size");
-	weir_poll_hook_destroy(ring->hook);
-	ring->hook = NULL;
+	/* The one that was watched is closed when it is not any more. */
+	ring->kick = -1;
 	err = take_vring_fd(dev, &ring->kick);
-	if (err)
+	if (!err && ring->started)
+		err = ring_watch(ring);
+	if (err && ring->kick < 0) {
+		ring->kick = was;
 		return err;
-	if (ring->started)
-		return ring_watch(ring);
+	}
+	if (was >= 0)
+		close(was);
+	if (err || ring->started)
+		return err;
 	if (!device_has(dev, VHOST_USER_F_PROTOCOL_FEATURES))
 		ring->enabled = true;
 	ring->inflight = inflight_of(dev, ring->index);

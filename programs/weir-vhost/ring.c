@@ -571,6 +571,8 @@ static int start(struct ring *ring)
 
 int ring_watch(struct ring *ring)
 {
+	weir_poll_hook_destroy(ring->hook);
+	ring->hook = NULL;
 	return weir_poll_hook_create(&ring->hook, ring->dev->reactor, &hook_ops,
 				     ring);
 }

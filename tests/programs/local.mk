@@ -4,7 +4,7 @@ public_tests += %D%/test-bench-tasks %D%/test-number %D%/test-weir-nbd \
 	%D%/test-weir-nbd-hostile %D%/test-weir-nbd-plugin \
 	%D%/test-weir-nbd-status %D%/test-weir-proxy \
 	%D%/test-weir-proxy-address %D%/test-weir-proxy-control \
-	%D%/test-weir-proxy-hostile
+	%D%/test-weir-proxy-hostile %D%/test-weir-vhost
 if HAVE_VERBS
 public_tests += %D%/test-weir-rdma-parts
 endif
