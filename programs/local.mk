@@ -193,7 +193,8 @@ EXTRA_DIST += %D%/weir-vhost/README.md
 
 # Units of systemd, which docs/operating.md describes.
 unitdir = $(prefix)/lib/systemd/system
-unit_DATA = %D%/systemd/weir-nbd@.service %D%/systemd/weir-proxy.service
+unit_DATA = %D%/systemd/weir-nbd@.service %D%/systemd/weir-proxy.service \
+	%D%/systemd/weir-vhost@.service
 if HAVE_VERBS
 unit_DATA += %D%/systemd/weir-rdma@.service
 endif
@@ -201,13 +202,14 @@ CLEANFILES += $(unit_DATA)
 EXTRA_DIST += \
 	%D%/systemd/weir-nbd@.service.in \
 	%D%/systemd/weir-proxy.service.in \
-	%D%/systemd/weir-rdma@.service.in
+	%D%/systemd/weir-rdma@.service.in \
+	%D%/systemd/weir-vhost@.service.in
 $(unit_DATA): %D%/systemd/%: %D%/systemd/%.in
 	$(AM_V_GEN)$(MKDIR_P) %D%/systemd && \
 		sed 's|[@]bindir[@]|$(bindir)|' $(srcdir)/$@.in >$@
 
 # Completion for shells, made from the texts of --help.
-completed = weir weir-cp weir-nbd weir-proxy weir-sim
+completed = weir weir-cp weir-nbd weir-proxy weir-sim weir-vhost
 if HAVE_VERBS
 completed += weir-rdma weir-rping
 endif
@@ -220,7 +222,7 @@ $(completion_stamp): build-aux/completion.awk tools/weir.c tools/bench.c \
 		tools/info.c tools/route.c tools/top.c tools/trace.c sim/runner.c \
 		%D%/weir-cp/options.c %D%/weir-nbd/options.c \
 		%D%/weir-proxy/options.c %D%/weir-rdma/options.c \
-		%D%/weir-rping/options.c
+		%D%/weir-rping/options.c %D%/weir-vhost/options.c
 	$(AM_V_GEN)rm -rf %D%/completion && \
 	for shell in bash zsh fish; do \
 		$(MKDIR_P) %D%/completion/$$shell && \

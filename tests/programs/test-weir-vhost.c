@@ -640,7 +640,7 @@ static int ring_that_is_nowhere(struct front *f)
 	q.num = NUM;
 	q.desc = (void *)(f->mem + 4 * f->size);
 	q.avail = (void *)q.desc;
-	q.used = (void *)q.desc;
+	q.used = (void *)(f->mem + FRONT_RING_BYTES);
 	return front_start(f, &q);
 }
 
@@ -649,7 +649,7 @@ static int ring_that_is_not_aligned(struct front *f)
 	struct front_queue q = f->queues[1];
 
 	q.num = NUM;
-	q.desc = (void *)(f->mem + FRONT_RING_BYTES + 1);
+	q.desc = (void *)(f->mem + FRONT_RING_BYTES + 8);
 	q.avail = (void *)q.desc;
 	q.used = (void *)q.desc;
 	return front_start(f, &q);
