@@ -30,7 +30,8 @@ bench_programs = \
 	%D%/bench-shared \
 	%D%/bench-start \
 	%D%/bench-sync \
-	%D%/bench-timer
+	%D%/bench-timer \
+	%D%/bench-vhost
 
 # What needs an RDMA device, as a guest's: tests/vm/run --rdma bench/bench-channel.
 if HAVE_VERBS
@@ -120,6 +121,8 @@ endif
 	%D%/nbd-client.c %D%/nbd-client.h %D%/nbd-proto.h \
 	$(bench_common)
 %C%_bench_nbd_LDADD = $(bench_libs)
+%C%_bench_vhost_SOURCES = %D%/bench-vhost.c $(bench_common)
+%C%_bench_vhost_LDADD = $(bench_libs)
 %C%_bench_nop_SOURCES = %D%/bench-nop.c $(bench_common)
 %C%_bench_nop_LDADD = $(bench_libs)
 %C%_bench_pipe_SOURCES = %D%/bench-pipe.c $(bench_common)

@@ -241,6 +241,19 @@ const struct program programs[] = {
 		.curve = "file, read 4 KiB, depth 32",
 		.bare = "bare, mapped",
 	}, {
+		.name = "vhost",
+		.measures = "a virtual machine's disk: a cached file, and past "
+			    "the cache",
+		.beside = "qemu-storage-daemon",
+		.takes = "",
+		.question = "How fast is a disk of a virtual machine?",
+		.cases = "read 4 KiB, depth 32|read 4 KiB, depth 1|"
+			 "write 4 KiB, depth 32|O_DIRECT, read, depth 32|"
+			 "read 4 KiB, depth 32, CPU|"
+			 "write 4 KiB, depth 32, CPU|"
+			 "O_DIRECT, read, depth 32, CPU",
+		.curve = "read 4 KiB, depth 32",
+	}, {
 		.name = "proxy",
 		.measures = "weir-proxy: requests, bulk, idle connections",
 		.beside = "haproxy, nginx, socat",

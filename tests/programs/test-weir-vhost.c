@@ -1047,7 +1047,7 @@ static void memory_may_change_while_requests_are_in_flight(void **state)
 	stop();
 }
 
-static void each_queue_is_served(void **state)
+static void queues_are_served_side_by_side(void **state)
 {
 	struct front f;
 
@@ -1224,7 +1224,7 @@ static const struct harness_case cases[] = {
 	CASE(orderly_stop_loses_nothing),
 	CASE(stopped_ring_has_no_request_in_flight),
 	CASE(memory_may_change_while_requests_are_in_flight),
-	CASE(each_queue_is_served),
+	CASE(queues_are_served_side_by_side),
 	CASE(disabled_queue_is_not_served),
 	CASE(larger_file_is_a_larger_disk),
 	CASE(pages_written_are_logged),
