@@ -141,6 +141,8 @@ int main(int argc, char **argv)
 {
 	int status;
 
+	/* What a ring is called by may be a pipe that nobody reads. */
+	signal(SIGPIPE, SIG_IGN);
 	program.dev = device_new(on_stopped);
 	if (!program.dev) {
 		fprintf(stderr, "weir-vhost: start: %s\n", strerror(ENOMEM));

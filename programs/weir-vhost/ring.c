@@ -338,7 +338,7 @@ static uint32_t run_again(struct ring *ring)
 	while (ring->at_again < ring->n_again && ring->free &&
 	       !ring->broken) {
 		ring->dev->counts.again++;
-		begin(ring, ring->again[ring->at_again++]);
+		begin(ring, ring->again[ring->at_again++].head);
 		done++;
 	}
 	return done;
@@ -474,11 +474,10 @@ static const struct weir_poll_hook_ops hook_ops = {
 	.after_sleep = after_sleep,
 };
 
-static int older_first(const void *a, const void *b, void *arg)
+static int older_first(const void *a, const void *b)
 {
-	const struct ring *ring = arg;
-	uint64_t x = ring->inflight->desc[*(const uint16_t *)a].counter;
-	uint64_t y = ring->inflight->desc[*(const uint16_t *)b].counter;
+	uint64_t x = ((const struct again *)a)->counter;
+	uint64_t y = ((const struct again *)b)->counter;
 
 	return x < y ? -1 : x > y;
 }
@@ -510,6 +509,7 @@ static int recover(struct ring *ring)
 	struct inflight *fl = ring->inflight;
 	uint16_t used = ring->used_idx;
 	bool fresh = !fl->version;
+	struct again *again;
 	bool ended = !fresh && end_batch(fl, ring->num, used);
 
 	fl->version = 1;
@@ -519,16 +519,18 @@ static int recover(struct ring *ring)
 	for (uint32_t i = 0; i < ring->num && !fresh; i++) {
 		if (!fl->desc[i].inflight)
 			continue;
-		ring->again[ring->n_again++] = (uint16_t)i;
-		if (fl->desc[i].counter >= ring->counter)
-			ring->counter = fl->desc[i].counter + 1;
+		again = &ring->again[ring->n_again++];
+		again->head = (uint16_t)i;
+		again->counter = __atomic_load_n(&fl->desc[i].counter,
+						 __ATOMIC_RELAXED);
+		if (again->counter >= ring->counter)
+			ring->counter = again->counter + 1;
 	}
 	if (ring->n_again && !ended)
 		return weir_why_set(-EINVAL,
 				    "requests in flight that make no sense");
 	store(&fl->used_idx, used);
-	qsort_r(ring->again, ring->n_again, sizeof(*ring->again), older_first,
-		ring);
+	qsort(ring->again, ring->n_again, sizeof(*ring->again), older_first);
 	if (ring->n_again)
 		ring->last_avail = (uint16_t)(used + ring->n_again);
 	return 0;

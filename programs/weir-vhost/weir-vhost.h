@@ -184,6 +184,12 @@ struct inflight {
 	struct inflight_desc desc[];
 };
 
+/* A request that another server has left. */
+struct again {
+	uint64_t counter;
+	uint16_t head;
+};
+
 struct ring {
 	struct device *dev;
 	uint32_t index;
@@ -207,7 +213,7 @@ struct ring {
 	uint32_t busy;		/* Requests of the guest that are not told. */
 	struct weir_op flush_op;
 	bool flushing;
-	uint16_t *again;	/* Heads of requests to be done once more, */
+	struct again *again;	/* Requests to be done once more. */
 	uint32_t n_again, at_again;
 	uint64_t counter;
 };
