@@ -107,6 +107,10 @@ WEIR_API int weir_op_set_rw(struct weir_op *op, uint32_t flags,
  * it.  @len may be more than 4 GiB.  weir_op_set_rw() sets flags and a priority
  * for it.
  *
+ * On ev, and on uring if it is the only one of its turn, a read of up to 128 KiB is
+ * tried by preadv2(2) with RWF_NOWAIT in the start: what is in the page cache
+ * takes neither a worker nor the ring.
+ *
  * Completes with the bytes read (0 at the end), or a negative errno of
  * pread(2).
  *
