@@ -126,9 +126,6 @@ static void watch_test(void)
 				 TIMEOUT_SLOW_S :
 				 TIMEOUT_S;
 
-	/* Long forms that take minutes by themselves. */
-	if (want_long() && under_valgrind())
-		s *= 10;
 	signal(SIGALRM, on_alarm);
 	alarm(s);
 }
