@@ -86,15 +86,13 @@ __attribute__((noinline)) static void go_on(struct uring *u, struct weir_op *op)
 #define ALONE_MAX 1		/* Reads in a turn that are no batch. */
 
 /*
- * Whether @op is a read, and so few come in a turn that the ring would be entered
- * for each: then the page cache is asked first.  A batch is one system call.
+ * Whether so few reads come in a turn that the ring would be entered for each: then
+ * the page cache is asked first.  A batch is one system call.
  */
-static inline bool is_lone_read(struct uring *u, const struct weir_op *op)
+static bool is_lone_read(struct uring *u)
 {
 	uint64_t turn = u->r->stats.turns;
 
-	if (!(IO_BIT(op->kind) & READ_BITS))
-		return false;
 	if (u->reads_turn != turn) {
 		u->reads_before = u->reads_turn + 1 == turn ? u->reads_now : 0;
 		u->reads_turn = turn;
@@ -103,15 +101,27 @@ static inline bool is_lone_read(struct uring *u, const struct weir_op *op)
 	return ++u->reads_now <= ALONE_MAX && u->reads_before <= ALONE_MAX;
 }
 
+/* @op is a read, or the ring does not have it. */
+__attribute__((noinline)) static void submit_apart(struct uring *u,
+						   struct weir_op *op)
+{
+	if (u->unsupported >> op->kind & 1)
+		worker_submit(u->r, op);
+	else if (is_lone_read(u) && cached_read(u->r, op))
+		return;
+	else if (has_capacity(u) && uring_has_sqe(u))
+		enter_in(u, uring_next_sqe(u, 0), op);
+	else
+		go_on(u, op);
+}
+
 static void uring_submit(struct weir_reactor *r, struct weir_op *op)
 {
 	struct uring *u = uring_of(r);
 
 	debug_check(op->reactor == r && op->state == OP_PENDING);
-	if (is_lone_read(u, op) && cached_read(r, op))
-		return;
-	if (unlikely(u->unsupported >> op->kind & 1))
-		worker_submit(r, op);
+	if (unlikely((u->unsupported | READ_BITS) >> op->kind & 1))
+		submit_apart(u, op);
 	else if (likely(has_capacity(u) && uring_has_sqe(u)))
 		enter_in(u, uring_next_sqe(u, 0), op);
 	else
@@ -124,11 +134,10 @@ static void uring_submit_wide(struct weir_reactor *r, struct weir_op *op)
 	struct uring *u = uring_of(r);
 
 	debug_check(u->sqe_shift && op->state == OP_PENDING);
-	if (is_lone_read(u, op) && cached_read(r, op))
-		return;
 	if (u->unsupported >> op->kind & 1)
 		worker_submit(r, op);
-	else
+	else if (!(READ_BITS & IO_BIT(op->kind)) || !is_lone_read(u) ||
+		 !cached_read(r, op))
 		go_on(u, op);
 }
 
