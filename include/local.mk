@@ -35,6 +35,7 @@ weirinclude_HEADERS += \
 	%D%/weir/socket.h \
 	%D%/weir/srq.h \
 	%D%/weir/stats.h \
+	%D%/weir/stream.h \
 	%D%/weir/sync-remote.h \
 	%D%/weir/sync.h \
 	%D%/weir/timer.h \

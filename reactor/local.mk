@@ -40,6 +40,7 @@ libcore_la_SOURCES += \
 	%D%/socket.c \
 	%D%/source.c \
 	%D%/splice.c \
+	%D%/stream.c \
 	%D%/source.h \
 	%D%/spin.h \
 	%D%/stats/ask.c \

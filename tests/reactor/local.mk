@@ -5,7 +5,7 @@ public_tests += %D%/test-call %D%/test-call-spsc %D%/test-cancel \
 	%D%/test-poll-hook %D%/test-post \
 	%D%/test-reactor %D%/test-reentry %D%/test-rw %D%/test-seccomp \
 	%D%/test-socket %D%/test-splice %D%/test-spsc %D%/test-starved %D%/test-stats-process \
-	%D%/test-storm %D%/test-timer %D%/test-watch
+	%D%/test-storm %D%/test-stream %D%/test-timer %D%/test-watch
 internal_tests += %D%/test-cached %D%/test-deferred %D%/test-errnos-host %D%/test-ev \
 	%D%/test-fault %D%/test-group %D%/test-group-cpu %D%/test-group-fail \
 	%D%/test-group-load %D%/test-notify %D%/test-sigpipe %D%/test-spin \
