@@ -27,6 +27,7 @@ noinst_PROGRAMS += \
 	%D%/38-segments \
 	%D%/39-revoke \
 	%D%/40-safetensors \
+	%D%/43-http-files \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -59,6 +60,8 @@ noinst_PROGRAMS += \
 %C%_38_segments_LDADD = libweir.la
 %C%_39_revoke_LDADD = libweir.la
 %C%_40_safetensors_LDADD = libweir-cuda.la libweir.la
+%C%_43_http_files_SOURCES = %D%/43-http-files.c %D%/http.h
+%C%_43_http_files_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.

@@ -281,6 +281,7 @@ static void large_read_tells_what_it_has_taken(void **state)
 	struct weir_reactor *r = start_reactor(state);
 	char buf[64] = "", sent[64];
 	struct weir_stream *s;
+	size_t taken;
 	int fd[2];
 
 	fill_pattern(sent, sizeof(sent), 0, 3);
@@ -290,14 +291,17 @@ static void large_read_tells_what_it_has_taken(void **state)
 	rec_init(&rec);
 	STARTS(weir_stream_read_exact(s, &rec.op, buf, 64));
 	say(fd[1], sent + 8, 21);
-	UNTIL(r, !memcmp(buf, sent, 29));
-	some_turns(r, 3);
+	some_turns(r, 10);
 	assert_int_equal(weir_op_cancel(&rec.op), 0);
 	assert_int_equal(result(r, &rec), -ECANCELED);
-	assert_int_equal(rec.detail.bytes, 29);
+	/* Eight were in the buffer; of the others it may have some. */
+	taken = rec.detail.bytes;
+	assert_true(taken >= 8 && taken <= 29);
+	assert_memory_equal(buf, sent, taken);
 	say(fd[1], sent + 29, 35);
-	assert_int_equal(RUN(r, weir_stream_read_exact(s, &rec.op, buf + 29,
-						       35)), 35);
+	assert_int_equal(RUN(r, weir_stream_read_exact(s, &rec.op, buf + taken,
+						       64 - taken)),
+			 64 - taken);
 	assert_memory_equal(buf, sent, 64);
 	end_stream(r, s);
 	close(fd[1]);
@@ -419,7 +423,8 @@ static size_t write_until_full(struct weir_reactor *r, struct weir_stream *s,
 	for (;; n++) {
 		rec_init(&rec);
 		STARTS(weir_stream_write(s, &rec.op, data, len, 0));
-		some_turns(r, 6);
+		/* In a world its bytes may be late. */
+		some_turns(r, harness_sim ? 1000 : 6);
 		if (!rec.calls)
 			break;
 		assert_int_equal(rec.res, len);
@@ -833,7 +838,7 @@ static void pipe_ends_at_its_limit(void **state)
 
 static void cancelled_pipe_loses_no_bytes(void **state)
 {
-	static char sent[100000], got[100000];
+	static char sent[100000], got[100001];
 	struct weir_reactor *r = start_reactor(state);
 	struct weir_stream *from, *to;
 	size_t said = 0, heard = 0, rest;
@@ -1278,7 +1283,7 @@ static void stream_works_with_a_full_reactor(void **state)
 	hear_all(r, fd[1], buf, 8);
 	hear_all(r, fd[1], buf, 8);
 	hear_all(r, fd[1], buf, 4);
-	assert_int_equal(writes.calls, 1);
+	assert_int_equal(result(r, &writes), 20);
 	end_stream(r, s);
 	close(fd[1]);
 }
