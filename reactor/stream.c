@@ -43,7 +43,6 @@
 #define OUT_SIZE ((size_t)64 << 10)
 #define FILE_STEP ((uint64_t)1 << 20)	/* By one sendfile(2), in a turn. */
 #define FILE_SMALL ((uint64_t)32 << 10)	/* Cheaper to copy, with what precedes. */
-#define OPS_OWN 2			/* in_op, out_op */
 
 enum kind { READ, EXACT, UNTIL, WRITE, FLUSH, SHUT, SENDFILE, PIPE };
 
@@ -141,6 +140,24 @@ static void end(struct weir_op *op, int64_t res)
 static bool is_passing(int64_t res)
 {
 	return res == -ECANCELED || res == -ESHUTDOWN || res == -EAGAIN;
+}
+
+/*
+ * in_op and out_op have capacity of their own, for what waits for them has been
+ * admitted already.
+ */
+static void own_begins(struct weir_stream *s, bool *busy)
+{
+	debug_check(!*busy);
+	*busy = true;
+	reactor_reserve(s->reactor, 1);
+}
+
+static void own_ends(struct weir_stream *s, bool *busy)
+{
+	debug_check(*busy);
+	*busy = false;
+	reactor_reserve(s->reactor, -1);
 }
 
 /* ---- Reading ---- */
@@ -290,12 +307,14 @@ static int receive(struct weir_stream *s)
 		len = s->in_size - s->in_head - s->in_len;
 	}
 	debug_check(len);
-	s->in_busy = true;
+	own_begins(s, &s->in_busy);
 	reactor_enter(s->reactor);
 	err = s->ops.recv(s->arg, &s->in_op, to, len);
 	reactor_exit(s->reactor);
-	if (err)
-		s->in_busy = s->in_direct = false;
+	if (err) {
+		own_ends(s, &s->in_busy);
+		s->in_direct = false;
+	}
 	was_called(s, &s->in_op, err);
 	return err;
 }
@@ -346,7 +365,7 @@ static void on_in(struct weir_op *op, int64_t res)
 	struct weir_stream *s = weir_container_of(op, struct weir_stream,
 						  in_op);
 
-	s->in_busy = false;
+	own_ends(s, &s->in_busy);
 	if (s->close_begun) {
 		if (res < 0)
 			s->close_err = (int)res;
@@ -535,7 +554,7 @@ static void fill(struct weir_stream *s)
 static void step_begun(struct weir_stream *s, int err)
 {
 	if (unlikely(err)) {
-		s->out_busy = false;
+		own_ends(s, &s->out_busy);
 		if (!is_passing(err))
 			s->out_err = err;
 		fail_writers(s, err);
@@ -564,7 +583,7 @@ static void send_now(struct weir_stream *s, struct weir_op *op)
 	}
 	if (rq && (rq->kind == SENDFILE || rq->flags & WEIR_STREAM_MORE))
 		flags = WEIR_STREAM_MORE;
-	s->out_busy = true;
+	own_begins(s, &s->out_busy);
 	s->step = SENDS;
 	reactor_enter(s->reactor);
 	err = s->ops.send(s->arg, &s->out_op, s->iov, n, flags);
@@ -606,7 +625,7 @@ static void shut_now(struct weir_stream *s)
 {
 	int err;
 
-	s->out_busy = true;
+	own_begins(s, &s->out_busy);
 	s->step = SHUTS;
 	reactor_enter(s->reactor);
 	err = s->ops.shutdown(s->arg, &s->out_op);
@@ -706,21 +725,20 @@ static bool copy_small(struct weir_stream *s, struct req *rq)
 	return rq->done == rq->len;
 }
 
-static void begin_step(struct weir_stream *s, enum step step, int err)
+static void step_begins(struct weir_stream *s, enum step step)
 {
 	s->step = step;
-	s->out_busy = true;
-	step_begun(s, err);
+	own_begins(s, &s->out_busy);
 }
 
 static void read_file(struct weir_stream *s, struct req *rq)
 {
 	debug_check(!s->out_len);
 	s->out_head = 0;
-	begin_step(s, READS_FILE,
-		   weir_read(s->reactor, &s->out_op, rq->fd, s->out,
-			     least(rq->len - rq->done, s->out_size),
-			     rq->off + rq->done));
+	step_begins(s, READS_FILE);
+	step_begun(s, weir_read(s->reactor, &s->out_op, rq->fd, s->out,
+				least(rq->len - rq->done, s->out_size),
+				rq->off + rq->done));
 }
 
 static void file_was_read(struct weir_stream *s, int64_t res)
@@ -759,12 +777,13 @@ static void file_step(struct weir_stream *s, struct weir_op *op)
 		}
 	}
 	if (n == -EAGAIN || (n > 0 && (size_t)n < len)) {
-		begin_step(s, POLLS, weir_poll(s->reactor, &s->out_op,
-					       s->fds.out, WEIR_WRITABLE));
+		step_begins(s, POLLS);
+		step_begun(s, weir_poll(s->reactor, &s->out_op, s->fds.out,
+					WEIR_WRITABLE));
 	} else if (n > 0) {
 		/* The others of this turn come first. */
+		step_begins(s, PAUSES);
 		op_defer(s->reactor, &s->out_op);
-		begin_step(s, PAUSES, 0);
 	} else if (n == 0 || n == -EINVAL || n == -ENOSYS || n == -EIO) {
 		rq->has_pages = false;
 	} else {
@@ -856,7 +875,7 @@ static void on_out(struct weir_op *op, int64_t res)
 	struct weir_stream *s = weir_container_of(op, struct weir_stream,
 						  out_op);
 
-	s->out_busy = false;
+	own_ends(s, &s->out_busy);
 	if (s->close_begun) {
 		if (res < 0)
 			s->close_err = (int)res;
@@ -1284,25 +1303,25 @@ static void close_begin(struct weir_stream *s)
 	int err = 0;
 
 	s->close_begun = true;
+	own_begins(s, &s->out_busy);
 	if (s->ops.close) {
-		s->out_busy = true;
 		reactor_enter(s->reactor);
 		err = s->ops.close(s->arg, &s->out_op);
 		reactor_exit(s->reactor);
 	} else if (s->arg == f && !f->keep) {
-		s->in_busy = f->in >= 0 && f->in != f->out;
-		if (s->in_busy)
+		if (f->in >= 0 && f->in != f->out) {
+			own_begins(s, &s->in_busy);
 			(void)weir_close(s->reactor, &s->in_op, f->in);
-		s->out_busy = f->out >= 0;
-		if (s->out_busy)
+		}
+		if (f->out >= 0) {
 			(void)weir_close(s->reactor, &s->out_op, f->out);
+			return;
+		}
 	}
 	if (err)
 		s->close_err = err;
-	if (err || !(s->in_busy || s->out_busy)) {
-		s->out_busy = true;
+	if (err || !s->ops.close)
 		op_defer(s->reactor, &s->out_op);
-	}
 }
 
 static void close_run(struct weir_stream *s)
@@ -1317,7 +1336,6 @@ static void close_run(struct weir_stream *s)
 		return;
 	}
 	debug_check(!s->reader && !s->writers.first);
-	reactor_reserve(s->reactor, -OPS_OWN);
 	stream_free(s);
 	if (op)
 		op_complete(op, err);
@@ -1442,7 +1460,6 @@ static int stream_new(struct weir_stream **ret, struct weir_reactor *r,
 		stream_free(s);
 		return why_call(err, "weir_stream", call);
 	}
-	reactor_reserve(r, OPS_OWN);
 	*ret = s;
 	return 0;
 }

@@ -46,9 +46,9 @@
  *   -ESHUTDOWN  the reactor is stopping, or weir_stream_close() was called
  *
  * and the errors that their own comment lists; errors of the transport come
- * with the completion.  All calls are made on the stream's reactor, never block,
- * and never allocate but for the creation.  The library uses buffers, iovecs and
- * delimiters until the callback.
+ * with the completion.  All of them are called on the stream's reactor, never
+ * block and never allocate.  The library uses buffers, iovecs and delimiters until
+ * the callback.
  */
 
 #include <stddef.h>
@@ -146,6 +146,8 @@ struct weir_stream_ops {
  *
  * If it fails the caller still owns the descriptors.
  *
+ * Call on @r's thread.
+ *
  * Re-creates fdopen(3), bufferevent_socket_new() of libevent, and uv_tcp_open().
  */
 WEIR_API int weir_stream_create_fd(struct weir_stream **ret,
@@ -165,6 +167,8 @@ WEIR_API int weir_stream_create_fd(struct weir_stream **ret,
  *   -E2BIG      @ops or @opts sets a member that this version does not have
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
+ *
+ * Call on @r's thread.
  *
  * Re-creates fopencookie(3), BIO_meth_new() of OpenSSL, and a bufferevent with
  * filters.
@@ -267,6 +271,8 @@ WEIR_API int weir_stream_read_until(struct weir_stream *s, struct weir_op *op,
  *
  * Returns their number.
  *
+ * Call on the stream's reactor.  Never blocks.
+ *
  * Re-creates evbuffer_peek() and MSG_PEEK of recv(2).
  */
 WEIR_API size_t weir_stream_peek(const struct weir_stream *s,
@@ -278,6 +284,8 @@ WEIR_API size_t weir_stream_peek(const struct weir_stream *s,
  * Returns 0, or
  *   -ERANGE  fewer are buffered
  *   -EBUSY   a read is in flight
+ *
+ * Call on the stream's reactor.  Never blocks.
  *
  * Re-creates evbuffer_drain().
  */
@@ -292,6 +300,8 @@ WEIR_API int weir_stream_consume(struct weir_stream *s, size_t len);
  * Returns 0, or
  *   -EMSGSIZE  the input buffer has no capacity for them now
  *   -EBUSY     a read is in flight
+ *
+ * Call on the stream's reactor.  Never blocks.
  *
  * Re-creates ungetc(3) and evbuffer_prepend().
  */
@@ -312,6 +322,8 @@ WEIR_API int weir_stream_unread(struct weir_stream *s, const void *buf,
  *   -EPIPE       the stream was shut down
  *   -ESHUTDOWN   the reactor is stopping, or weir_stream_close() was called
  *   another      the error of the transport that has ended this direction
+ *
+ * Call on the stream's reactor.  Never blocks, never allocates.
  *
  * Re-creates fwrite(3), evbuffer_add() and uv_try_write().
  */
@@ -385,6 +397,8 @@ WEIR_API int weir_stream_shutdown(struct weir_stream *s, struct weir_op *op);
  *
  * Returns the number.
  *
+ * Call on the stream's reactor.  Never blocks.
+ *
  * Re-creates uv_stream_get_write_queue_size().
  */
 WEIR_API size_t weir_stream_unsent(const struct weir_stream *s);
@@ -444,6 +458,8 @@ WEIR_API int weir_stream_pipe(struct weir_stream *from, struct weir_op *op,
  * the same .recv and .send.
  *
  * Returns it; NULL if @s has another transport.
+ *
+ * Call on the stream's reactor.  Never blocks.
  *
  * Re-creates BIO_get_data().
  */

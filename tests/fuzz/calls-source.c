@@ -2,6 +2,8 @@
 /* Calls to what calls back again and again. */
 
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/fuzz/calls.h"
 
@@ -353,6 +355,197 @@ static void call_receiver_set(struct core *c)
 		(void)CALL(weir_receiver_set, o->h, (int)rnd(2));
 }
 
+/* Streams: over a pair of which the other end is a descriptor for others. */
+static void call_stream_create_fd(struct core *c)
+{
+	struct weir_stream_opts opts = {
+		.size = sizeof(opts), .in_size = 1 + rnd(300),
+		.out_size = 2 + rnd(300),
+	};
+	struct object *o = object_new(A_STREAM, c);
+	struct weir_stream *s;
+	int fds[2];
+	int64_t err;
+
+	if (!o)
+		return;
+	if (w.sim ? weir_sim_socket_pair(w.sim, fds) :
+		    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds)) {
+		object_free(o);
+		return;
+	}
+	err = CALL(weir_stream_create_fd, &s, c->r, fds[0], fds[0], &opts);
+	object_made(o, &s, err);
+	if (!err) {
+		fd_new(fds[1], FD_STREAM);
+	} else if (w.sim) {
+		weir_sim_close(fds[0]);
+		weir_sim_close(fds[1]);
+	} else {
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+/* A transport that never answers, but ends when it is cancelled. */
+static void silent_cancel(struct weir_op *op, void *arg)
+{
+	(void)arg;
+	weir_op_finish(op, -ECANCELED);
+}
+
+static int silent_recv(void *arg, struct weir_op *op, void *buf, size_t len)
+{
+	struct core *c = arg;
+
+	(void)buf, (void)len;
+	return weir_op_start(c->r, op, silent_cancel, NULL);
+}
+
+static const struct weir_stream_ops silent = {
+	.size = sizeof(silent), .name = "silent", .recv = silent_recv,
+};
+
+static void call_stream_create(struct core *c)
+{
+	struct object *o = object_new(A_STREAM, c);
+	struct weir_stream *s;
+
+	if (o)
+		object_made(o, &s, CALL(weir_stream_create, &s, c->r, &silent,
+					c, NULL));
+}
+
+static struct task *on_stream(struct object **ret)
+{
+	struct object *o = any(A_STREAM);
+	struct task *t = o ? task_new(o->core) : NULL;
+
+	if (!t)
+		return NULL;
+	task_buf(t);
+	t->any_errno = true;
+	*ret = o;
+	return t;
+}
+
+#define ON_STREAM(name, ...)                                         \
+	static void call_stream_##name(struct core *c)               \
+	{                                                            \
+		struct object *o;                                    \
+		struct task *t = on_stream(&o);                      \
+                                                                     \
+		(void)c;                                             \
+		if (t)                                               \
+			START(t, weir_stream_##name, o->h, OP(t)     \
+			      __VA_OPT__(, ) __VA_ARGS__);           \
+	}
+
+ON_STREAM(read, rnd(4) ? t->buf : NULL, t->len)
+ON_STREAM(read_exact, rnd(4) ? t->buf : NULL, t->len)
+ON_STREAM(read_until, rnd(4) ? t->buf : NULL, 1 + rnd(300), "", 1)
+ON_STREAM(write, t->buf, t->len, rnd(2))
+ON_STREAM(flush)
+ON_STREAM(shutdown)
+
+static void call_stream_writev(struct core *c)
+{
+	struct object *o;
+	struct task *t = on_stream(&o);
+
+	(void)c;
+	if (!t)
+		return;
+	t->iov[0] = (struct iovec){ t->buf, t->len / 2 };
+	t->iov[1] = (struct iovec){ t->buf + t->len / 2, t->len };
+	START(t, weir_stream_writev, o->h, OP(t), t->iov, rnd(3), rnd(2));
+}
+
+static void call_stream_sendfile(struct core *c)
+{
+	struct object *o, *fd = any(A_FD);
+	struct task *t;
+
+	(void)c;
+	if (!fd || fd->fd_kind != FD_FILE)
+		return;
+	t = on_stream(&o);
+	if (!t)
+		return;
+	task_pin(t, fd);
+	START(t, weir_stream_sendfile, o->h, OP(t), fd->fd, rnd(100),
+	      rnd(10000), rnd(2));
+}
+
+static void call_stream_pipe(struct core *c)
+{
+	struct object *o, *to = any(A_STREAM);
+	struct task *t = to ? on_stream(&o) : NULL;
+
+	(void)c;
+	if (t)
+		START(t, weir_stream_pipe, o->h, OP(t), to->h,
+		      rnd(2) ? WEIR_FOREVER : rnd(500), rnd(2));
+}
+
+/* The result may be any error of the transport. */
+static void call_stream_put(struct core *c)
+{
+	struct object *o = any(A_STREAM);
+	static char bytes[400];
+
+	(void)c;
+	if (o)
+		(void)GOT(weir_stream_put, o->h, bytes, rnd(400), rnd(2));
+}
+
+static void call_stream_peek(struct core *c)
+{
+	struct object *o = any(A_STREAM);
+	const void *data;
+
+	(void)c;
+	if (o)
+		MUST(GOT(weir_stream_peek, o->h, &data) <= 16384 && data);
+}
+
+static void call_stream_consume(struct core *c)
+{
+	struct object *o = any(A_STREAM);
+
+	(void)c;
+	if (o)
+		(void)CALL(weir_stream_consume, o->h, rnd(100));
+}
+
+static void call_stream_unread(struct core *c)
+{
+	struct object *o = any(A_STREAM);
+	static char bytes[100];
+
+	(void)c;
+	if (o)
+		(void)CALL(weir_stream_unread, o->h, bytes, rnd(100));
+}
+
+static void call_stream_unsent(struct core *c)
+{
+	struct object *o = any(A_STREAM);
+
+	(void)c;
+	if (o)
+		MUST(GOT(weir_stream_unsent, o->h) <= 302);
+}
+
+static void call_stream_transport(struct core *c)
+{
+	struct object *o = any(A_STREAM);
+
+	(void)c;
+	if (o)
+		(void)GOT(weir_stream_transport, o->h, &silent);
+}
+
 #define DESTROY(name, what) \
 	static void call_##name(struct core *c) \
 	{ \
@@ -372,6 +565,7 @@ DESTROY(poll_hook_destroy, A_HOOK)
 DESTROY(object_destroy, AN_OBJECT)
 DESTROY(acceptor_destroy, AN_ACCEPTOR)
 DESTROY(receiver_destroy, A_RECEIVER)
+DESTROY(stream_close, A_STREAM)
 DESTROY(receiver_release, KEPT)
 
 const struct call calls_source[] = {
@@ -405,5 +599,23 @@ const struct call calls_source[] = {
 	{ "weir_receiver_set", call_receiver_set, 8 },
 	{ "weir_receiver_release", call_receiver_release, 8 },
 	{ "weir_receiver_destroy", call_receiver_destroy, 8 },
+	{ "weir_stream_create_fd", call_stream_create_fd, 10 },
+	{ "weir_stream_create", call_stream_create, 2 },
+	{ "weir_stream_close", call_stream_close, 6 },
+	{ "weir_stream_read", call_stream_read, 10 },
+	{ "weir_stream_read_exact", call_stream_read_exact, 8 },
+	{ "weir_stream_read_until", call_stream_read_until, 8 },
+	{ "weir_stream_write", call_stream_write, 10 },
+	{ "weir_stream_writev", call_stream_writev, 8 },
+	{ "weir_stream_flush", call_stream_flush, 4 },
+	{ "weir_stream_shutdown", call_stream_shutdown, 2 },
+	{ "weir_stream_sendfile", call_stream_sendfile, 8 },
+	{ "weir_stream_pipe", call_stream_pipe, 6 },
+	{ "weir_stream_put", call_stream_put, 8 },
+	{ "weir_stream_peek", call_stream_peek, 4 },
+	{ "weir_stream_consume", call_stream_consume, 6 },
+	{ "weir_stream_unread", call_stream_unread, 6 },
+	{ "weir_stream_unsent", call_stream_unsent, 3 },
+	{ "weir_stream_transport", call_stream_transport, 2 },
 	{ NULL, NULL, 0 },
 };

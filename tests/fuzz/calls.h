@@ -41,6 +41,7 @@
 #include <weir/sim/world.h>
 #include <weir/socket.h>
 #include <weir/stats.h>
+#include <weir/stream.h>
 #include <weir/sync-remote.h>
 #include <weir/sync.h>
 #include <weir/timer.h>
@@ -63,7 +64,7 @@ enum {
 enum what {
 	A_FD, A_DMA, A_CHAIN, A_PIPELINE, A_POOL, AN_INVENTORY, A_MMAP, A_BUF,
 	A_DOMAIN, A_TIMER, A_WATCH, AN_EVENT, A_SIGNAL, A_POLLER, AN_ACCEPTOR,
-	A_RECEIVER, A_SYNC, A_LEASE, AN_EXPORTER, A_SHARED_POOL, A_GROUP,
+	A_STREAM, A_RECEIVER, A_SYNC, A_LEASE, AN_EXPORTER, A_SHARED_POOL, A_GROUP,
 	A_PAGE, A_DEVICE, A_DM, KEPT, A_TRANSLATION, A_HOOK, AN_OBJECT,
 	N_WHATS,
 };

@@ -467,6 +467,8 @@ static int64_t destroy(struct object *o)
 	case AN_ACCEPTOR:
 		CALLV(weir_acceptor_destroy, o->h);
 		return 0;
+	case A_STREAM:
+		return CALL(weir_stream_close, o->h, NULL);
 	case A_RECEIVER:
 		CALLV(weir_receiver_destroy, o->h);
 		return 0;

@@ -19,6 +19,7 @@
 #include <weir/sim/world.h>
 #include <weir/socket.h>
 #include <weir/stats.h>
+#include <weir/stream.h>
 #include <weir/timer.h>
 #include <weir/uring.h>
 #include <weir/watch.h>
@@ -510,6 +511,59 @@ RETURNS(weir_receiver_create, ESHUTDOWN)
 	socket_pair(sv);
 	err = weir_receiver_create(&rec, stopped_reactor(state), sv[0],
 				   ignore_data, NULL);
+	close_pair(sv);
+	return err;
+}
+
+static int no_recv(void *arg, struct weir_op *op, void *buf, size_t len)
+{
+	(void)arg, (void)op, (void)buf, (void)len;
+	return -EIO;
+}
+
+static const struct weir_stream_ops no_stream = {
+	.size = sizeof(no_stream), .name = "none", .recv = no_recv,
+};
+
+RETURNS(weir_stream_create, ENOMEM)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_stream *s = NULL;
+
+	no_memory();
+	return plenty(weir_stream_create(&s, r, &no_stream, NULL, NULL));
+}
+
+RETURNS(weir_stream_create, ESHUTDOWN)
+{
+	struct weir_stream *s = NULL;
+
+	return weir_stream_create(&s, stopped_reactor(state), &no_stream, NULL,
+				  NULL);
+}
+
+RETURNS(weir_stream_create_fd, ENOMEM)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_stream *s = NULL;
+	int64_t err;
+	int sv[2];
+
+	socket_pair(sv);
+	no_memory();
+	err = plenty(weir_stream_create_fd(&s, r, sv[0], sv[0], NULL));
+	close_pair(sv);
+	return err;
+}
+
+RETURNS(weir_stream_create_fd, ESHUTDOWN)
+{
+	struct weir_stream *s = NULL;
+	int sv[2], err;
+
+	socket_pair(sv);
+	err = weir_stream_create_fd(&s, stopped_reactor(state), sv[0], sv[0],
+				    NULL);
 	close_pair(sv);
 	return err;
 }

@@ -1288,18 +1288,153 @@ static void stream_works_with_a_full_reactor(void **state)
 	close(fd[1]);
 }
 
+/* Each operation of streams once: -ENOENT is no more. */
+static int start_nth(int n, struct weir_stream *s, struct weir_stream *to,
+		     struct weir_op *op)
+{
+	static struct iovec iov = { (char *)"v", 1 };
+	static char buf[8];
+
+	switch (n) {
+	case 0:
+		return weir_stream_read(s, op, buf, 8);
+	case 1:
+		return weir_stream_read_exact(s, op, buf, 8);
+	case 2:
+		return weir_stream_read_until(s, op, buf, 8, "\n", 1);
+	case 3:
+		return weir_stream_write(s, op, buf, 8, 0);
+	case 4:
+		return weir_stream_writev(s, op, &iov, 1, 0);
+	case 5:
+		return weir_stream_flush(s, op);
+	case 6:
+		return weir_stream_shutdown(s, op);
+	case 7:
+		return weir_stream_sendfile(s, op, 0, 0, 8, 0);
+	case 8:
+		return weir_stream_pipe(s, op, to, 8, 0);
+	default:
+		return -ENOENT;
+	}
+}
+
+static void all_operations_are_refused_alike(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state, (struct
+				weir_reactor_opts){ .ops_max = 1 });
+	struct weir_stream *s, *to;
+	struct weir_op none;
+	int a[2], b[2], n, err;
+	struct rec one;
+	char buf[8];
+
+	s = small(r, a, 16, 16);
+	to = small(r, b, 16, 16);
+	weir_op_init(&none, NULL);
+	for (n = 0; (err = start_nth(n, s, to, &none)) != -ENOENT; n++)
+		assert_int_equal(err, -EINVAL);
+	rec_init(&one);
+	STARTS(weir_stream_read(to, &one.op, buf, 8));
+	rec_init(&rec);
+	for (n = 0; (err = start_nth(n, s, to, &rec.op)) != -ENOENT; n++)
+		assert_int_equal(err, -EAGAIN);
+	assert_int_equal(n, 9);
+	weir_reactor_stop(r);
+	UNTIL(r, weir_reactor_state(r) == WEIR_REACTOR_STOPPED);
+	for (n = 0; (err = start_nth(n, s, to, &rec.op)) != -ENOENT; n++)
+		assert_int_equal(err, -ESHUTDOWN);
+	assert_int_equal(rec.calls, 0);
+	end_stream(r, s);
+	end_stream(r, to);
+	close(a[1]);
+	close(b[1]);
+}
+
+static void arguments_are_checked(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_stream *s, *to, *in;
+	int a[2], b[2], c[2];
+	struct iovec iov = { NULL, 1 };
+	struct weir_op *op = &rec.op;
+	char buf[8];
+
+	s = small(r, a, 16, 16);
+	to = small(r, b, 16, 16);
+	pipe_pair(c);
+	assert_int_equal(weir_stream_create_fd(&in, r, c[0], -1, NULL), 0);
+	rec_init(&rec);
+	assert_int_equal(weir_stream_read(s, op, buf, 0), -EINVAL);
+	assert_int_equal(weir_stream_read(s, op, buf, SIZE_MAX), -EINVAL);
+	assert_int_equal(weir_stream_read_exact(s, op, NULL, 17), -EMSGSIZE);
+	assert_int_equal(weir_stream_read_until(s, op, buf, 17, "x", 1),
+			 -EMSGSIZE);
+	assert_int_equal(weir_stream_read_until(s, op, buf, 8, "x", 0),
+			 -EINVAL);
+	assert_int_equal(weir_stream_read_until(s, op, buf, 8, NULL, 1),
+			 -EINVAL);
+	assert_int_equal(weir_stream_read_until(s, op, buf, 0, "x", 1),
+			 -EINVAL);
+	assert_int_equal(weir_stream_write(s, op, NULL, 1, 0), -EINVAL);
+	assert_int_equal(weir_stream_write(s, op, buf, 1, 8), -EINVAL);
+	assert_int_equal(weir_stream_put(s, buf, 1, 8), -EINVAL);
+	assert_int_equal(weir_stream_writev(s, op, &iov, 1, 0), -EINVAL);
+	assert_int_equal(weir_stream_writev(s, op, &iov, 1025, 0), -EMSGSIZE);
+	assert_int_equal(weir_stream_sendfile(s, op, 0, UINT64_MAX, 1, 0),
+			 -EINVAL);
+	assert_int_equal(weir_stream_pipe(s, op, s, 1, 0), -EINVAL);
+	assert_int_equal(weir_stream_pipe(s, op, to, 0, 0), -EINVAL);
+	assert_int_equal(weir_stream_put(in, buf, 1, 0), -EOPNOTSUPP);
+	assert_int_equal(weir_stream_writev(in, op, &iov, 1, 0), -EOPNOTSUPP);
+	assert_int_equal(weir_stream_flush(in, op), -EOPNOTSUPP);
+	assert_int_equal(weir_stream_shutdown(in, op), -EOPNOTSUPP);
+	assert_int_equal(weir_stream_sendfile(in, op, 0, 0, 1, 0),
+			 -EOPNOTSUPP);
+	assert_int_equal(weir_stream_pipe(s, op, in, 1, 0), -EOPNOTSUPP);
+	assert_int_equal(weir_stream_close(s, &(struct weir_op){ 0 }),
+			 -EINVAL);
+	assert_int_equal(rec.calls, 0);
+	end_stream(r, s);
+	end_stream(r, to);
+	end_stream(r, in);
+	assert_int_equal(weir_stream_create_fd(&in, r, -1, c[1], NULL), 0);
+	assert_int_equal(weir_stream_read_exact(in, op, buf, 1), -EOPNOTSUPP);
+	assert_int_equal(weir_stream_read_until(in, op, buf, 1, "x", 1),
+			 -EOPNOTSUPP);
+	end_stream(r, in);
+	close(a[1]);
+	close(b[1]);
+}
+
 static void creation_says_what_is_wrong(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct weir_stream_opts opts = { .size = sizeof(opts) };
 	struct weir_stream_ops ops = loop_ops;
 	struct weir_stream *s = NULL;
+	struct {
+		struct weir_stream_ops ops;
+		char newer[8];
+	} later = { loop_ops, "newer" };
 	int fd[2];
 
+	later.ops.size = sizeof(later);
+	assert_int_equal(weir_stream_create(&s, r, &later.ops, NULL, NULL),
+			 -E2BIG);
 	socket_pair(fd);
 	assert_int_equal(weir_stream_create_fd(&s, r, -1, -1, NULL), -EINVAL);
 	assert_starts_with(weir_why(), "weir_stream_create_fd: ");
 	assert_int_equal(weir_stream_create_fd(&s, r, 99999, -1, NULL), -EBADF);
+	{
+		struct {
+			struct weir_stream_opts opts;
+			char newer[8];
+		} more = { { .size = sizeof(more) }, "newer" };
+
+		assert_int_equal(weir_stream_create_fd(&s, r, fd[0], fd[0],
+						       &more.opts), -E2BIG);
+	}
 	opts.flags = 8;
 	assert_int_equal(weir_stream_create_fd(&s, r, fd[0], fd[0], &opts),
 			 -EINVAL);
@@ -1520,6 +1655,8 @@ int main(void)
 		CASE(stopped_reactor_cancels_and_closes),
 		CASE(restarted_reactor_goes_on_with_its_streams),
 		CASE(stream_works_with_a_full_reactor),
+		CASE(all_operations_are_refused_alike),
+		CASE(arguments_are_checked),
 		CASE(creation_says_what_is_wrong),
 		CASE(streams_agree_with_their_model),
 	};
