@@ -78,6 +78,7 @@ static int64_t number(const char **p)
 /* One range; anything else is ignored, as it may be. */
 static void parse_range(struct request *rq, const char *p)
 {
+	rq->has_range = 0;
 	if (strncasecmp(p, "bytes=", 6))
 		return;
 	p += 6;

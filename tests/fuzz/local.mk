@@ -8,13 +8,13 @@
 # corpus/engine and corpus/inventory are from run-NAME --write-seeds 24 DIR: for
 # a target that reads its input as decisions any bytes will do, and longer ones
 # go further.  corpus/sim is what libFuzzer has made of such: small files that
-# reach much.  corpus/command and corpus/nbd are written by hand.  What has
+# reach much.  corpus/command, corpus/http and corpus/nbd are written by hand.  What has
 # failed is added.
 #
 # run-calls is no such target: it draws its decisions from a seed, on real
 # backends too, and steps.sh runs it at length under ASan.
 FUZZ_SECONDS = 60
-fuzz_targets = command descriptor engine inventory nbd sim stats
+fuzz_targets = command descriptor engine http inventory nbd sim stats
 fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -DPIC -include config.h -I. \
 	-I$(top_srcdir)/include -I$(top_srcdir) $(LIBURING_CFLAGS) \
 	$(LIBSODIUM_CFLAGS) $(VERBS_CFLAGS) -pthread -fno-omit-frame-pointer
@@ -45,7 +45,8 @@ fuzz_nbd = programs/block/batch.c programs/block/domain.c \
 	programs/common/number.c
 
 fuzz_common = %D%/run-corpus.c %D%/fuzz-fixture.h
-fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-inventory \
+fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-http \
+	%D%/run-inventory \
 	%D%/run-nbd %D%/run-sim %D%/run-stats
 %C%_run_calls_SOURCES = %D%/fuzz-calls.c %D%/calls-dma.c %D%/calls-flow.c \
 	%D%/calls-mem.c %D%/calls-op.c %D%/calls-reactor.c \
@@ -55,6 +56,8 @@ fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-inventory \
 %C%_run_command_LDADD = $(weir_rdma) $(weir_fabric) libweir-cuda.la libweir.la
 %C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)
 %C%_run_engine_LDADD = libweir-all.la
+%C%_run_http_SOURCES = %D%/fuzz-http.c examples/http.h $(fuzz_common)
+%C%_run_http_LDADD = libweir.la
 %C%_run_inventory_SOURCES = %D%/fuzz-inventory.c $(fuzz_common)
 %C%_run_inventory_LDADD = libweir-all.la
 %C%_run_nbd_SOURCES = %D%/fuzz-nbd.c $(fuzz_common) $(fuzz_nbd)
