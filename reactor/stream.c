@@ -1096,14 +1096,9 @@ static int write_begins(struct weir_stream *s, struct weir_op *op,
 		return op_refused(err, op, call);
 	rq.s = s;
 	*req_of(op) = rq;
-	err = write_state(s);
-	if (err && rq.kind != PIPE) {
-		end(op, rq.kind == SHUT && err == -EPIPE && s->shut &&
-		    !s->out_err ? 0 : err);
-		return 0;
-	}
-	if (err) {
-		op->detail.code = WEIR_STREAM_TO;
+	err = rq.kind == FLUSH || rq.kind == SHUT ? s->out_err : write_state(s);
+	if (err || (rq.kind == SHUT && s->shut)) {
+		op->detail.code = rq.kind == PIPE ? WEIR_STREAM_TO : 0;
 		end(op, err);
 		return 0;
 	}
@@ -1376,6 +1371,7 @@ int weir_stream_close(struct weir_stream *s, struct weir_op *op)
 		return why_static(err, "weir_stream_close: the operation is in "
 				  "flight or has no callback; or there is none, "
 				  "and the buffers are the caller's");
+	debug_check(!s->closing);
 	s->closing = true;
 	s->closer = op;
 	reactor_detach(&s->obj);

@@ -7,9 +7,9 @@
  * sockets, pipes, files, and transports of the program's own.
  *
  *	weir_stream_create_fd(&s, r, fd, fd, NULL);
- *	weir_stream_read_until(s, &rq->op, rq->line, sizeof(rq->line), "\n", 1);
+ *	weir_stream_read_until(s, &rq->op, rq->block, 4096, "\n", 1);
  *	...
- *	weir_stream_write(s, &rq->op, answer, len, 0);
+ *	weir_stream_write(s, &rq->op, "yes\n", 4, 0);
  *	...
  *	weir_stream_close(s, &rq->op);
  *

@@ -62,6 +62,7 @@
 #include <weir/socket.h>
 #include <weir/srq.h>
 #include <weir/stats.h>
+#include <weir/stream.h>
 #include <weir/shared-pool.h>
 #include <weir/sync-remote.h>
 #include <weir/sync.h>
@@ -150,6 +151,8 @@ static struct acme {
 	int number;
 } *card;
 int acme_reset(struct acme *card);
+#elif defined(SNIPPETS_OF_stream)
+static struct weir_stream *s;
 #elif defined(SNIPPETS_OF_object)
 static struct queue {
 	struct weir_object *obj;
