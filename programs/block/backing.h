@@ -4,6 +4,7 @@
 
 /* What the parts of the layer have in common; front ends need block.h. */
 
+#include <errno.h>
 #include <string.h>
 
 #include "block.h"
@@ -32,6 +33,12 @@ void block_ended(struct block_io *io, int64_t res);
 void block_on_op(struct weir_op *op, int64_t res);
 int64_t block_work(struct block_io *io, int64_t (*fn)(void *io));
 void block_done(struct block_io *io, int64_t res);
+
+/* Of a flush: what was written before is lost. */
+static inline bool block_is_loss(int64_t res)
+{
+	return res == -EIO || res == -ENOSPC || res == -EDQUOT;
+}
 
 /* batch.c */
 bool batch_wants(const struct block_io *io);

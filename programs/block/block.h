@@ -197,6 +197,8 @@ struct block_io {
 	/* The layer's. */
 	bool by_hand;		/* Zeroes are written, piece by piece. */
 	bool flushing;		/* All is written, and is to be safe. */
+	bool safe;		/* The write has made it so; */
+	int sync_err;		/* or it was tried, and this is why not. */
 	uint32_t piece;		/* Bytes of the slice that is due, */
 	uint64_t done;		/* and of those before it. */
 	int64_t res;		/* Of a write in a batch. */

@@ -51,14 +51,12 @@ static int64_t file_read(struct block_io *io)
 	return block_started(io, err);
 }
 
-static int64_t file_write(struct block_io *io)
+/* @io->op is initialized. */
+static int64_t start_write(struct block_io *io)
 {
 	int fd = io->queue->block->fd;
 	int err;
 
-	if (batch_wants(io))
-		return batch_add(io);
-	weir_op_init(&io->op, block_on_op);
 	if (io->n_iov == 1)
 		err = weir_write(reactor(io), &io->op, fd, io->iov->iov_base,
 				 io->len, io->off);
@@ -66,6 +64,47 @@ static int64_t file_write(struct block_io *io)
 		err = weir_writev(reactor(io), &io->op, fd, io->iov, io->n_iov,
 				  io->off);
 	return block_started(io, err);
+}
+
+static int64_t plain_write(struct block_io *io)
+{
+	weir_op_init(&io->op, block_on_op);
+	return start_write(io);
+}
+
+/*
+ * A write that was to be safe at its end.  An error may be that of this write, or
+ * of an earlier one that the kernel could not write back, of which it tells once:
+ * so it is written again and flushed, and only an error of that write itself
+ * loses nothing.
+ */
+static void on_safe_write(struct weir_op *op, int64_t res)
+{
+	struct block_io *io = weir_container_of(op, struct block_io, op);
+
+	if (res >= 0) {
+		io->safe = true;
+		block_ended(io, res);
+		return;
+	}
+	if (block_is_loss(res))
+		io->sync_err = (int)res;
+	io->queue->busy--;
+	res = plain_write(io);
+	if (res != BLOCK_LATER) {
+		io->queue->busy++;
+		block_ended(io, res);
+	}
+}
+
+static int64_t file_write(struct block_io *io)
+{
+	if (io->flags & BLOCK_FUA) {
+		weir_op_init(&io->op, on_safe_write);
+		weir_op_set_rw(&io->op, WEIR_RW_DSYNC, 0);
+		return start_write(io);
+	}
+	return batch_wants(io) ? batch_add(io) : plain_write(io);
 }
 
 static int64_t file_flush(struct block_io *io)

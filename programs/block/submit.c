@@ -49,9 +49,12 @@ void block_queue_end(struct block_queue *q)
 static int64_t flushed(struct block_io *io, int64_t res)
 {
 	struct block *b = io->queue->block;
-	bool lost = res == -EIO || res == -ENOSPC || res == -EDQUOT;
+	bool lost;
 
 	io->flushing = false;
+	if (res >= 0)
+		res = io->sync_err;
+	lost = block_is_loss(res);
 	if (lost && !atomic_exchange(&b->lost, (int)res))
 		fprintf(stderr, "%s: %s: %s\n", b->program, block_title(b),
 			strerror((int)-res));
@@ -116,6 +119,8 @@ static int64_t step(struct block_io *io, int64_t res)
 	}
 	if (!(io->flags & BLOCK_FUA) || !changes(io))
 		return 0;
+	if (io->safe)
+		return flushed(io, 0);
 	io->flushing = true;
 	return BLOCK_LATER;
 }
@@ -162,6 +167,8 @@ int64_t block_submit(struct block_io *io)
 
 	io->by_hand = false;
 	io->flushing = io->kind == BLOCK_FLUSH;
+	io->safe = false;
+	io->sync_err = 0;
 	io->done = 0;
 	io->next = NULL;
 	io->job = NULL;
