@@ -151,6 +151,7 @@ static void desc_of(struct weir_provider_desc *own,
 		.len = desc->len,
 		.permissions = desc->permissions,
 		.n_bytes = desc->n_bytes,
+		.reactor = desc->r,
 	};
 	memcpy(own->bytes, desc->bytes, desc->n_bytes);
 }

@@ -298,12 +298,13 @@ static int describe(void *arg, const struct weir_provider_key *key,
 	int err;
 
 	fabric_lock();
-	f = fabric_here();
+	f = fabric_of(desc->reactor);
 	fabric_unlock();
 	if (!f)
-		return weir_why_set(-ENOTCONN, "%s: this thread has no DMA "
-				    "context, whose reactor would answer peers: "
-				    "make one first", call);
+		return weir_why_set(-ENOTCONN, "%s: %s has no DMA context, whose "
+				    "reactor would answer peers: make one first",
+				    call, desc->reactor ? "the lease's reactor" :
+							  "this thread");
 	err = port_of(&port, f, card, call);
 	if (!err && !region->grant)
 		err = grant_make(&region->grant, port, region,
@@ -348,13 +349,14 @@ void fabric_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-struct fabric *fabric_here(void)
+struct fabric *fabric_of(const struct weir_reactor *r)
 {
 	pthread_t self = pthread_self();
 	int i;
 
 	for (i = 0; i < FABRICS_MAX; i++)
-		if (fabrics[i] && pthread_equal(fabrics[i]->thread, self))
+		if (fabrics[i] && (r ? fabrics[i]->reactor == r :
+				       pthread_equal(fabrics[i]->thread, self)))
 			return fabrics[i];
 	return NULL;
 }
@@ -468,7 +470,7 @@ static void import_end(void *arg, const struct weir_provider_import *import)
 
 	(void)arg;
 	fabric_lock();
-	here = fabric_here();
+	here = fabric_of(NULL);
 	atomic_store(&peer->ended, true);
 	for (i = 0; i < FABRICS_MAX; i++) {
 		if (!peer->links[i])

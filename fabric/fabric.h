@@ -219,8 +219,8 @@ bool is_imported(const struct weir_domain *domain);
 void card_unref(struct card *card);
 void fabric_lock(void);		/* For what peers have of links. */
 void fabric_unlock(void);
-/* Under the lock: the fabric of this thread, or NULL. */
-struct fabric *fabric_here(void);
+/* Under the lock: the fabric of @r, or, if that is NULL, of this thread; or NULL. */
+struct fabric *fabric_of(const struct weir_reactor *r);
 void peer_retry(void);		/* Under the lock. */
 int fabric_engine_open(void *arg, struct weir_reactor *r, void **engine);
 void fabric_engine_close(void *engine);

@@ -99,6 +99,7 @@ struct device_desc {
 	uint32_t permissions;	/* WEIR_MMAP_PEER_ */
 	uint32_t n_bytes;
 	uint8_t bytes[DEVICE_DESC_MAX];
+	struct weir_reactor *r;	/* describe: of the lease, or NULL. */
 };
 
 /* Where an import is reached. */

@@ -117,6 +117,8 @@ struct weir_provider_desc {
 	uint32_t permissions;	/* WEIR_MMAP_PEER_READ, _WRITE */
 	uint32_t n_bytes;	/* Of .bytes. */
 	uint8_t bytes[WEIR_PROVIDER_DESC_MAX];
+	struct weir_reactor *reactor;	/* .describe(): of the lease, on its
+					 * thread; NULL: it is no lease. */
 };
 
 /*

@@ -81,6 +81,7 @@ static int ask_device(struct device_desc *desc, struct weir_mmap *mmap,
 	desc->addr = (uintptr_t)mmap->addr;
 	desc->len = mmap->len;
 	desc->permissions = opts->permissions;
+	desc->r = x->r;
 	err = device->info.cls->describe(device, &mr, desc);
 	if (err)
 		return err;

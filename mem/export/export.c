@@ -952,6 +952,7 @@ static int open_registration(struct weir_lease *lease,
 	if (!x)
 		return -ENOMEM;
 	x->device = device;
+	x->r = lease->r;
 	err = export_by_device(&lease->blob, lease->mmap, device, x, opts,
 			       LEASE);
 	if (err) {

@@ -180,6 +180,7 @@ struct mmap_export {
 	uint8_t device_id[16];	/* Of those by devices, which have no line; */
 	bool has_device_id;	/* if there was one. */
 	struct weir_device *device;	/* By which it is a lease; NULL: none. */
+	struct weir_reactor *r;		/* Of that lease. */
 	struct export_blob *blobs;
 	unsigned int n_blobs;
 };

@@ -41,6 +41,7 @@ static struct acme {
 	uint32_t n_bytes;	/* Of descriptions. */
 	struct weir_provider_range range;	/* The last one. */
 	struct weir_provider_desc seen;
+	struct weir_reactor *lease_reactor;
 	int64_t keys;		/* Of the last job. */
 	struct weir_provider_key key;
 	struct weir_device *dev, *cpu;
@@ -139,6 +140,7 @@ static int acme_describe(void *card, const struct weir_provider_key *key,
 {
 	assert_non_null(card);
 	a.describes++;
+	a.lease_reactor = desc->reactor;
 	if (a.describe_fails)
 		return a.describe_fails;
 	desc->n_bytes = a.n_bytes;
@@ -1021,8 +1023,10 @@ static void lease_by_device_has_a_registration_of_its_own(void **state)
 
 	assert_int_equal(weir_mmap_export_device(s->m, s->dev, NULL, &s->desc),
 			 0);
+	assert_null(a.lease_reactor);
 	for (i = 0; i < 2; i++) {
 		lease[i] = lease_of(r, s);
+		assert_ptr_equal(a.lease_reactor, r);
 		assert_int_equal(a.registers, 2 + i);
 		assert_int_equal(a.range.permissions, PEER);
 		assert_int_equal(weir_lease_export(lease[i], &s->desc), 0);

@@ -221,7 +221,8 @@ static void export_open(struct export *x)
 	x->may_write = !one_in(p->run, 6);
 	if (!x->may_write)
 		opts.permissions = WEIR_MMAP_PEER_READ;
-	err = weir_lease_create(&x->lease, p->hosts[0].r, x->m, &opts);
+	err = weir_lease_create(&x->lease, p->hosts[rnd(p->run, p->n_hosts)].r,
+				x->m, &opts);
 	must(!err || p->run->trial->faults || p->has_no_wait,
 	     "memory can be exported", "%d: %s", err, weir_why());
 	if (err) {

@@ -24,8 +24,8 @@
  * How the bytes get there is the program's choice.
  *
  * The reactor that exports has to turn: with most providers it is the exporter's
- * processor that moves the bytes.  So its thread needs a DMA context before it
- * exports, and exports end with its last one.
+ * processor that moves the bytes.  It is that of the lease; for an export of an mmap, one
+ * of the thread.  It needs a DMA context before that, and exports end with its last one.
  *
  * An importer connects with its first job, and again when a connection has ended and
  * there is another job.  Each lease, and each export of an mmap, has connections
