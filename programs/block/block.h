@@ -6,7 +6,7 @@
  * What front ends serve: files, block devices, memory, and what plugins bring.
  * README.md says how it is built.
  *
- *	block_parse(), block_open()	a command line's --export
+ *	block_parse(), block_open()	what a command line names
  *	block_core_begin()		on each reactor that is to reach it
  *	block_queue_begin()		for each client, or queue of one
  *	block_submit() ...		requests, on the queue's reactor
@@ -83,6 +83,13 @@ struct block {
  */
 int block_parse(struct block *b, const char *program, char *arg,
 		void (*usage)(const char *fmt, ...));
+
+/*
+ * The same for an argument that is no option: what does not begin with one of
+ * these words and a = is the path of a file, with all its commas.
+ */
+int block_parse_operand(struct block *b, const char *program, char *arg,
+			void (*usage)(const char *fmt, ...));
 
 /* Open it; may block.  Returns 0, or an errno, which block_why() explains.
  * block_close() is to follow in both cases. */

@@ -89,12 +89,17 @@ static int check(const struct block *b, usage_fn *usage_error)
 	return 0;
 }
 
+static void init(struct block *b, const char *program)
+{
+	*b = (struct block){ .program = program, .name = "", .text = "",
+			     .fd = -1, .plugin.args = "" };
+}
+
 /* @arg is cut to pieces, which stay in use. */
 int block_parse(struct block *b, const char *program, char *arg,
 		usage_fn *usage_error)
 {
-	*b = (struct block){ .program = program, .name = "", .text = "",
-			     .fd = -1, .plugin.args = "" };
+	init(b, program);
 	while (*arg) {
 		char *value, *was = arg;
 		int sub = getsubopt(&arg, subs, &value);
@@ -108,6 +113,20 @@ int block_parse(struct block *b, const char *program, char *arg,
 			return -1;
 	}
 	return check(b, usage_error);
+}
+
+int block_parse_operand(struct block *b, const char *program, char *arg,
+			usage_fn *usage_error)
+{
+	for (char *const *sub = subs; *sub; sub++) {
+		size_t len = strlen(*sub);
+
+		if (!strncmp(arg, *sub, len) && arg[len] == '=')
+			return block_parse(b, program, arg, usage_error);
+	}
+	init(b, program);
+	b->path = arg;
+	return 0;
 }
 
 /* io_uring would answer -EAGAIN where it has to wait. */

@@ -17,9 +17,10 @@ enum { OPT_EXPORT = 256, OPT_UNIX, OPT_ADDRESS, OPT_PORT, OPT_CORES,
        OPT_CONNECTIONS, OPT_PER_PEER, OPT_TIMEOUT, OPT_HANDSHAKE, OPT_IDLE,
        OPT_GRACE, OPT_STATS, OPT_VERSION };
 
-static const char shorts[] = ":hq";
+static const char shorts[] = ":hqr";
 static const struct option options[] = {
 	{ "export", required_argument, NULL, OPT_EXPORT },
+	{ "read-only", no_argument, NULL, 'r' },
 	{ "unix", required_argument, NULL, OPT_UNIX },
 	{ "address", required_argument, NULL, OPT_ADDRESS },
 	{ "port", required_argument, NULL, OPT_PORT },
@@ -38,17 +39,18 @@ static const struct option options[] = {
 };
 
 static const char help[] =
-"Usage: weir-nbd [options] --export=EXPORT...\n"
+"Usage: weir-nbd [options] [FILE] [--export=EXPORT]...\n"
 "Serve files, block devices, memory and whatever plugins bring as network block\n"
 "devices.\n"
 "\n"
-"What is served:\n"
+"What is served: FILE, a file or block device, and each\n"
 "      --export=[name=NAME,]path=PATH[,ro][,direct][,text=TEXT]\n"
 "                        a file or block device\n"
 "      --export=[name=NAME,]size=SIZE[,ro][,text=TEXT]\n"
 "                        memory, which is forgotten\n"
 "      --export=[name=NAME,]plugin=OBJECT[,args=ARGS][,ro][,text=TEXT]\n"
 "                        what a shared object brings\n"
+"  -r, --read-only       no client may write, to any of them\n"
 "\n"
 "Where:\n"
 "      --unix=PATH       listen at a UNIX socket, which is the owner's alone\n"
@@ -74,7 +76,8 @@ static const char help[] =
 "      --version         the version of the library\n"
 "\n"
 "Examples:\n"
-"  weir-nbd --export=path=disk.img --unix=/run/disk.sock\n"
+"  weir-nbd disk.img\n"
+"  weir-nbd -r disk.img --unix=/run/disk.sock\n"
 "  weir-nbd --export=name=scratch,size=1G --address=10.0.0.1\n"
 "\n"
 "Without --unix, --address, --port and sockets of a service manager it listens\n"
@@ -105,7 +108,10 @@ static int parse_number(const char *name, const char *arg, unsigned long min,
 	return 0;
 }
 
-static int parse_export(struct server *server, char *arg)
+typedef int parse_fn(struct block *b, const char *program, char *arg,
+		     void (*usage)(const char *fmt, ...));
+
+static int parse_export(struct server *server, char *arg, parse_fn *parse)
 {
 	struct block *x = &server->exports[server->n_exports];
 
@@ -113,11 +119,13 @@ static int parse_export(struct server *server, char *arg)
 		usage_error("more than %u exports", EXPORTS_MAX);
 		return -1;
 	}
-	if (block_parse(x, "weir-nbd", arg, usage_error))
+	if (parse(x, "weir-nbd", arg, usage_error))
 		return -1;
 	for (struct block *y = server->exports; y < x; y++)
 		if (!strcmp(y->name, x->name)) {
-			usage_error("two exports are named '%s'", x->name);
+			usage_error("two exports are named '%s'; give one of "
+				    "them a name, --export=name=NAME,...",
+				    x->name);
 			return -1;
 		}
 	server->n_exports++;
@@ -143,7 +151,10 @@ static int parse_one(struct server *server, int c, char *arg)
 
 	switch (c) {
 	case OPT_EXPORT:
-		return parse_export(server, arg);
+		return parse_export(server, arg, block_parse);
+	case 'r':
+		o->read_only = true;
+		return 0;
 	case OPT_UNIX:
 		o->unix_path = arg;
 		return 0;
@@ -202,10 +213,15 @@ int options_parse(struct server *server, int argc, char **argv)
 		if (parse_one(server, c, optarg))
 			return EXIT_USAGE;
 	}
-	if (optind < argc || !server->n_exports) {
-		usage_error("give --export, and no other argument");
+	for (; optind < argc; optind++)
+		if (parse_export(server, argv[optind], block_parse_operand))
+			return EXIT_USAGE;
+	if (!server->n_exports) {
+		usage_error("give the FILE that is to be served, or --export");
 		return EXIT_USAGE;
 	}
+	for (uint32_t i = 0; i < server->n_exports; i++)
+		server->exports[i].read_only |= server->opts.read_only;
 	if (!server->opts.per_peer)
 		server->opts.per_peer = (server->opts.connections + 1) / 2;
 	return -1;

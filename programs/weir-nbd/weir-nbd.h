@@ -363,6 +363,7 @@ struct opts {
 	uint32_t cores, connections, per_peer;
 	uint32_t timeout_s, handshake_s, idle_s, grace_s;
 	bool tcp;		/* Also beside other sockets. */
+	bool read_only;		/* All of them. */
 	bool stats, quiet;
 };
 

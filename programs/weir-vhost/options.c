@@ -32,7 +32,8 @@ static const char help[] =
 "Serve a file, a block device, memory or what a plugin brings to a virtual\n"
 "machine, by vhost-user-blk.  EXPORT is one of\n"
 "\n"
-"  path=PATH[,ro][,direct][,name=SERIAL]\n"
+"  FILE\n"
+"  path=FILE[,ro][,direct][,name=SERIAL]\n"
 "  size=SIZE[,ro][,name=SERIAL]\n"
 "  plugin=OBJECT[,args=ARGS][,ro][,name=SERIAL]\n"
 "\n"
@@ -51,7 +52,7 @@ static const char help[] =
 "      --version         the version of the library\n"
 "\n"
 "Examples:\n"
-"  weir-vhost --unix=/run/disk.sock path=disk.img\n"
+"  weir-vhost --unix=/run/disk.sock disk.img\n"
 "  qemu-system-x86_64 -m 1G -object memory-backend-memfd,id=m,size=1G,share=on \\\n"
 "    -numa node,memdev=m -chardev socket,id=c,path=/run/disk.sock,reconnect=1 \\\n"
 "    -device vhost-user-blk-pci,chardev=c ...\n"
@@ -130,7 +131,8 @@ int options_parse(struct device *dev, int argc, char **argv)
 		usage_error("give --unix and one export");
 		return EXIT_USAGE;
 	}
-	if (block_parse(&dev->block, "weir-vhost", argv[optind], usage_error))
+	if (block_parse_operand(&dev->block, "weir-vhost", argv[optind],
+				usage_error))
 		return EXIT_USAGE;
 	return -1;
 }

@@ -392,7 +392,47 @@ static void read_beyond_truncated_end_is_an_error(void **state)
 	free(buf);
 }
 
+/* As other servers take it: no option but where to listen. */
+static void file_alone_is_the_default_export(void **state)
+{
+	const char *args[8] = { NULL };
+	uint8_t buf[BLOCK];
+	int fd;
+
+	close(test_file(state, "a,ro,size=1", MIB, 4));
+	args[0] = test_path(state, "a,ro,size=1");
+	nbd_spawn(state, args);
+	nbd_await(NULL);
+	fd = nbd_open("", true);
+	do_read(fd, true, BLOCK, BLOCK, buf);
+	assert_true(is_pattern(buf, BLOCK, BLOCK, 4));
+	assert_int_equal(do_write(fd, 0, 0, BLOCK, buf), 0);
+	disconnect(fd);
+	nbd_stop();
+
+	/* The same for reading only, beside another one. */
+	args[0] = test_path(state, "a,ro,size=1");
+	args[1] = "-r";
+	args[2] = "name=m,size=1M";
+	nbd_spawn(state, args);
+	nbd_await(NULL);
+	for (int i = 0; i < 2; i++) {
+		fd = nbd_open(i ? "m" : "", true);
+		assert_int_equal(do_write(fd, 0, 0, BLOCK, buf), NBD_EPERM);
+		do_read(fd, true, 0, BLOCK, buf);
+		disconnect(fd);
+	}
+	nbd_stop();
+
+	/* Two without a name are one too many. */
+	args[1] = "--export=size=1M";
+	args[2] = NULL;
+	nbd_spawn(state, args);
+	assert_int_equal(nbd_wait(), 2);
+}
+
 static const struct harness_case cases[] = {
+	CASE(file_alone_is_the_default_export),
 	CASE(a_full_disk_is_told),
 	CASE(a_direct_export_wants_whole_blocks),
 	CASE(a_device_zeroes_parts_of_sectors),
