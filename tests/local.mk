@@ -46,7 +46,8 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/sim-fixture.h %D%/support/slow-fixture.h \
 	%D%/support/snippets.h %D%/support/stats-fixture.h \
 	%D%/support/table-fixture.h %D%/support/user-domain-fixture.h \
-	%D%/support/verbs-fixture.h %D%/support/writer-fixture.h \
+	%D%/support/verbs-fixture.h %D%/support/vhost-front.h \
+	%D%/support/writer-fixture.h \
 	%D%/fuzz/descriptor-fixture.h
 
 # RDMA devices that are none, in place of rdma-core: all of them, whatever is asked.

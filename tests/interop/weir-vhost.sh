@@ -129,6 +129,37 @@ t_verified_writes_outlive_servers_that_are_killed()
 	end_server
 }
 
+# The guest writes a block, waits until it is safe, and says so; its power is cut,
+# and so is the server's.  What it has said is on the disk.
+t_what_was_acknowledged_outlives_a_cut_of_the_power()
+{
+	rm -f disk acked
+	truncate -s 16M disk
+	serve path=disk
+	guest '
+		i=0
+		while :; do
+			i=$((i + 1))
+			printf "block %08d" $i >/tmp/block
+			dd if=/tmp/block of=/dev/vda bs=512 seek=$((i % 30000)) \
+				conv=sync,fsync 2>/dev/null
+			echo $i >>acked
+		done' --timeout 8 >out 2>err
+	status=$?
+	kill -9 "$server"
+	wait "$server" 2>/dev/null
+	[ $status = 124 ] || wrong "the guest's status is $status: $(cat err)"
+	last=$(tail -n 1 acked)
+	[ "${last:-0}" -gt 10 ] || wrong "only $last blocks were written"
+	i=0
+	while [ $i -lt "$last" ]; do
+		i=$((i + 1))
+		[ "$(dd if=disk bs=512 skip=$i count=1 2>/dev/null |
+			tr -d '\0')" = "$(printf 'block %08d' $i)" ] ||
+			wrong "block $i of $last is lost"
+	done
+}
+
 t_a_disk_grows()
 {
 	rm -f disk
@@ -151,6 +182,7 @@ t_a_disk_grows()
 
 run t_a_file_system_is_made_filled_and_checked
 run t_verified_writes_outlive_servers_that_are_killed "$(lacks fio)"
+run t_what_was_acknowledged_outlives_a_cut_of_the_power
 run t_a_disk_grows
 echo "1..$n"
 exit $bad

@@ -554,6 +554,71 @@ static void table_that_was_not_negotiated_is_senseless(void **state)
 	stop();
 }
 
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* Descriptors as they come, of which many are nearly right.  What they have
+ * written is behind everything that the others need. */
+static void random_descs(struct front *f, struct vring_desc *d, uint32_t n,
+			 uint64_t *state)
+{
+	static const uint32_t lens[] = { 0, 1, 15, 16, 17, 512, 513, 4096,
+					 48, 65536, 1u << 31, UINT32_MAX };
+	uint64_t range = f->size - DATA;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t r = next_random(state);
+
+		d[i].addr = front_gpa(DATA + r % range);
+		if (r >> 40 & 1)
+			d[i].addr &= ~15ull;
+		if (!(r >> 41 & 63))
+			d[i].addr = next_random(state);
+		d[i].len = lens[(r >> 48) % N_OF(lens)];
+		d[i].flags = r >> 52 & 7;
+		if (r >> 55 & 3)
+			d[i].flags &= (uint16_t)~VRING_DESC_F_INDIRECT;
+		d[i].next = (uint16_t)(next_random(state) % (n + n / 64 + 1));
+	}
+}
+
+/* Whatever a ring has in it, the server answers what is in the other one. */
+static void random_ring_harms_no_other(void **state)
+{
+	unsigned int rounds = want_long() ? 20000 : 400;
+	uint64_t seed = 88172645463325252;
+	struct front f;
+
+	serve(state);
+	begin(&f, 0);
+	for (unsigned int i = 0; i < rounds; i++) {
+		struct front_queue *q = &f.queues[1];
+		uint32_t *words = (uint32_t *)(void *)(f.mem + DATA);
+		uint64_t r = next_random(&seed);
+
+		front_place(&f, q, NUM, true);
+		for (uint32_t k = 0; k < (f.size - DATA) / 4; k += 1 + i % 7)
+			words[k] = next_random(&seed) & 15;
+		random_descs(&f, q->desc, NUM, &seed);
+		random_descs(&f, (void *)(f.mem + DATA), 4096, &seed);
+		assert_int_equal(front_start(&f, q), 0);
+		for (uint32_t k = r % NUM; k < NUM; k++)
+			front_offer(q, (uint32_t)next_random(&seed) %
+				       (NUM + !(r >> 20 & 15)));
+		front_kick(&f, q);
+		assert_int_equal(ask(&f, VIRTIO_BLK_T_GET_ID, 0, HEADS + 65536,
+				     20), 0);
+		front_stop(&f, q);
+	}
+	front_end(&f);
+	stop();
+}
+
 /* No place for a status, or no header: answered, and nothing is done. */
 static void request_without_its_parts_is_answered(void **state)
 {
@@ -1213,6 +1278,7 @@ static const struct harness_case cases[] = {
 	CASE(mistake_of_a_request_is_its_status),
 	CASE(senseless_ring_is_not_served),
 	CASE(table_that_was_not_negotiated_is_senseless),
+	CASE(random_ring_harms_no_other),
 	CASE(request_without_its_parts_is_answered),
 	CASE(senseless_message_is_refused),
 	CASE(memory_that_cannot_be_is_refused),
