@@ -1255,7 +1255,8 @@ static void idle_server_sleeps(void **state)
 static void wrong_command_line_is_refused(void **state)
 {
 	static const char *const wrong[][3] = {
-		{ NULL }, { "nonsense", NULL }, { "size=1M", "size=1M", NULL },
+		{ NULL }, { "name=nonsense", NULL },
+		{ "size=1M", "size=1M", NULL },
 		{ "--queues=0", "size=1M", NULL },
 		{ "--queues=65", "size=1M", NULL }, { "--none", "size=1M", NULL },
 	};
