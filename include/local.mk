@@ -39,6 +39,7 @@ weirinclude_HEADERS += \
 	%D%/weir/sync-remote.h \
 	%D%/weir/sync.h \
 	%D%/weir/timer.h \
+	%D%/weir/udp.h \
 	%D%/weir/uring.h \
 	%D%/weir/watch.h
 

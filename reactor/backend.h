@@ -22,7 +22,9 @@
 #include "reactor/io-kinds.h"
 #include "reactor/op-internal.h"
 
+struct msghdr;
 struct sockaddr_storage;
+struct rx_free_list;
 struct source;
 struct iovec;
 
@@ -152,8 +154,13 @@ struct backend {
 	int (*arm)(struct weir_reactor *r, struct source *s);
 	void (*disarm)(struct weir_reactor *r, struct source *s);
 
-	/* Buffers that were returned to the receive free list; see rx.h. */
-	void (*rx_returned)(struct weir_reactor *r, unsigned int id);
+	/* Buffer @id was returned to its receive free list; see rx.h. */
+	void (*rx_returned)(struct weir_reactor *r, struct rx_free_list *rx,
+			    unsigned int id);
+
+	/* No request uses @rx any more, which will be freed.  NULL: the backend
+	 * has nothing of it. */
+	void (*rx_end)(struct weir_reactor *r, struct rx_free_list *rx);
 
 	/* Registered files: 1 if it is registered, 0 if not. */
 	int (*fd_register)(struct weir_reactor *r, int fd);
@@ -227,8 +234,14 @@ struct vfd_ops {
 	void (*close)(int fd);
 	int (*info)(int fd, struct vfd_info *ret);	/* Or -EBADF. */
 	int (*reopen)(int fd, int flags);		/* Its file again. */
-	/* getpeername(2): 0, or a negative errno. */
+	/* getpeername(2) and getsockname(2): 0, or a negative errno. */
 	int (*peer)(int fd, struct sockaddr_storage *ret, uint32_t *len);
+	int (*name)(int fd, struct sockaddr_storage *ret, uint32_t *len);
+	/* An option of a datagram socket, which is set to what is not 0: 0, or
+	 * -EOPNOTSUPP. */
+	int (*option)(int fd, int level, int name);
+	/* sendmsg(2) for it, that does not wait. */
+	int64_t (*sendmsg)(int fd, const struct msghdr *msg);
 	/* The world of the host whose program runs on this thread, or NULL. */
 	struct weir_sim *(*world_here)(void);
 	const struct vfd_signal_ops *signals;

@@ -56,6 +56,7 @@ libcore_la_SOURCES += \
 	%D%/stats/read.h \
 	%D%/timer.c \
 	%D%/turn.c \
+	%D%/udp.c \
 	%D%/uring/entry.c \
 	%D%/uring/fill.c \
 	%D%/uring/rx.c \

@@ -73,6 +73,16 @@ struct hook_list {
 	uint32_t n;
 };
 
+/*
+ * Called once at the end of a turn, before the backend pushes out what it has: to
+ * do with one system call what was started in the turn.  Embedded.
+ */
+struct flush_node {
+	void (*fn)(struct flush_node *node);
+	struct flush_node *next;
+	struct flush_node **pprev; /* NULL: not in the list. */
+};
+
 /* Reasons for which a start takes the slow path; r->attention. */
 enum attention {
 	ATTENTION_STOPPING = 1,	/* New work is refused. */
@@ -157,6 +167,7 @@ struct weir_reactor {
 	struct timer_slab *timer_slabs;
 	struct weir_poller *pollers;
 	struct weir_poller *poller_next; /* While they run. */
+	struct flush_node *flushes;	/* Due at the end of this turn. */
 	struct worker_pool *workers;	/* NULL until first used. */
 	struct rx_free_list *rx; /* NULL until first used. */
 	struct mmap_use *mmap_uses;	/* mem/mmap-use.c's. */
@@ -187,6 +198,27 @@ struct weir_reactor {
 	/* Of <weir/object.h>, and the next one to tell of the stop. */
 	struct weir_object *user_objs, *user_obj_next;
 };
+
+static inline void flush_del(struct flush_node *node)
+{
+	if (!node->pprev)
+		return;
+	*node->pprev = node->next;
+	if (node->next)
+		node->next->pprev = node->pprev;
+	node->pprev = NULL;
+}
+
+static inline void flush_add(struct weir_reactor *r, struct flush_node *node)
+{
+	if (node->pprev)
+		return;
+	node->next = r->flushes;
+	node->pprev = &r->flushes;
+	if (node->next)
+		node->next->pprev = &node->next;
+	r->flushes = node;
+}
 
 #define reactor_check_thread(r) \
 	debug_check(pthread_equal((r)->thread, pthread_self()))

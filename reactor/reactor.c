@@ -309,7 +309,8 @@ int weir_reactor_destroy(struct weir_reactor *r)
 	debug_check(r->ops_max == r->opts.ops_max);
 
 	worker_fini(r);
-	rx_destroy(r);
+	rx_end(r, r->rx);
+	r->rx = NULL;
 	timers_fini(r);
 	host_fini(r);
 	stats_end(r);
@@ -349,7 +350,8 @@ bool reactor_abandon(struct weir_reactor *r)
 		if (obj->abandon)
 			obj->abandon(obj);
 	}
-	rx_destroy(r);
+	rx_end(r, r->rx);
+	r->rx = NULL;
 	stats_end(r);
 	if (r->objs || r->core || r->n_hooks || r->mailbox.rings) {
 		r->backend->destroy(r);

@@ -25,7 +25,7 @@ struct weir_receiver {
 	weir_receiver_fn *fn;
 	void *arg;
 	struct weir_op resume;	/* Its callback hands out the queue. */
-	int first, last;	/* Queue of buffers; -1: empty. */
+	struct rx_queue kept;
 	int64_t end;		/* The end or error, not reported yet. */
 	bool paused;
 	bool handing;		/* on_resume() is running: it frees this, */
@@ -39,27 +39,7 @@ static void give(struct weir_receiver *rc, int id)
 
 	if (rc->fn(rc, rx_buf(rx, id), rx->info[id].len, rc->arg) !=
 	    WEIR_RECEIVER_KEEP)
-		rx_put(r, id);
-}
-
-static void keep(struct weir_receiver *rc, int id)
-{
-	struct rx_info *info = rc->source.reactor->rx->info;
-
-	info[id].next = -1;
-	if (rc->first < 0)
-		rc->first = id;
-	else
-		info[rc->last].next = (int16_t)id;
-	rc->last = id;
-}
-
-static int take_kept(struct weir_receiver *rc)
-{
-	int id = rc->first;
-
-	rc->first = rc->source.reactor->rx->info[id].next;
-	return id;
+		rx_put(r, rx, id);
 }
 
 static bool is_silent(const struct weir_receiver *rc)
@@ -70,7 +50,7 @@ static bool is_silent(const struct weir_receiver *rc)
 
 static bool must_keep(const struct weir_receiver *rc)
 {
-	return is_silent(rc) || rc->first >= 0;
+	return is_silent(rc) || !rx_queue_empty(&rc->kept);
 }
 
 static void deliver(struct source *s, int64_t res, int rx_id)
@@ -79,9 +59,9 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 						     source);
 
 	if (res > 0) {
-		rx_out(s->reactor->rx, rx_id, (uint32_t)res);
+		rx_out(s->rx, rx_id, (uint32_t)res);
 		if (must_keep(rc))
-			keep(rc, rx_id);
+			rx_queue_push(s->rx, &rc->kept, rx_id);
 		else
 			give(rc, rx_id);
 		return;
@@ -118,8 +98,8 @@ static void on_resume(struct weir_op *op, int64_t res)
 
 	(void)res;
 	rc->handing = true;
-	while (!is_silent(rc) && rc->first >= 0)
-		give(rc, take_kept(rc));
+	while (!is_silent(rc) && !rx_queue_empty(&rc->kept))
+		give(rc, rx_queue_pop(rc->source.rx, &rc->kept));
 	rc->handing = false;
 	if (rc->destroyed) {
 		free(rc);
@@ -133,7 +113,7 @@ static void on_resume(struct weir_op *op, int64_t res)
 /* Never inside a call: what was kept comes from the loop. */
 static void hand_out_later(struct weir_receiver *rc)
 {
-	if ((rc->first >= 0 || rc->end != NOT_ENDED) &&
+	if ((!rx_queue_empty(&rc->kept) || rc->end != NOT_ENDED) &&
 	    !weir_op_is_busy(&rc->resume))
 		op_defer(rc->source.reactor, &rc->resume);
 }
@@ -178,6 +158,7 @@ static int receiver_start(struct weir_receiver *rc, struct weir_reactor *r,
 			   "reactor's receive buffers");
 	s->deliver = deliver;
 	s->release = release;
+	s->rx = r->rx;
 	err = source_init(s, r, "weir_receiver", SOURCE_RECV, fd);
 	s->obj.start = on_start;
 	return err;
@@ -199,7 +180,7 @@ int weir_receiver_create(struct weir_receiver **ret, struct weir_reactor *r,
 		return why(-ENOMEM, "weir_receiver_create: no memory");
 	rc->fn = fn;
 	rc->arg = arg;
-	rc->first = -1;
+	rx_queue_init(&rc->kept);
 	rc->end = NOT_ENDED;
 	weir_op_init(&rc->resume, on_resume);
 	err = receiver_start(rc, r, fd);
@@ -252,8 +233,8 @@ void weir_receiver_destroy(struct weir_receiver *receiver)
 	if (!receiver)
 		return;
 	r = receiver->source.reactor;
-	while (receiver->first >= 0)
-		rx_put(r, take_kept(receiver));
+	while (!rx_queue_empty(&receiver->kept))
+		rx_put(r, r->rx, rx_queue_pop(r->rx, &receiver->kept));
 	receiver->end = NOT_ENDED;
 	source_destroy(&receiver->source);
 }

@@ -4,6 +4,9 @@
 #include "reactor/rx.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/own.h"
@@ -13,40 +16,8 @@
 
 #define PAGE 4096
 
-int rx_create(struct weir_reactor *r)
+static void rx_free(struct rx_free_list *rx)
 {
-	struct rx_free_list *rx;
-
-	reactor_check_thread(r);
-	if (r->rx)
-		return 0;
-	rx = mem_calloc(1, sizeof(*rx));
-	if (!rx)
-		return -ENOMEM;
-	rx->n = r->opts.rx_bufs;
-	rx->size = r->opts.rx_buf_size;
-	rx->mem = mem_aligned(PAGE, (size_t)rx->n * rx->size);
-	rx->free = mem_calloc(rx->n, sizeof(*rx->free));
-	rx->info = mem_calloc(rx->n, sizeof(*rx->info));
-	r->rx = rx;
-	if (!rx->mem || !rx->free || !rx->info) {
-		rx->n = 0;
-		rx_destroy(r);
-		return -ENOMEM;
-	}
-	while (rx->n_free < rx->n) {
-		own_release_in(rx_buf(rx, (int)rx->n_free), rx->size);
-		rx->free[rx->n_free] = (uint16_t)rx->n_free;
-		rx->n_free++;
-	}
-	return 0;
-}
-
-void rx_destroy(struct weir_reactor *r)
-{
-	struct rx_free_list *rx = r->rx;
-
-	reactor_check_thread(r);
 	if (!rx)
 		return;
 	for (uint32_t i = 0; i < rx->n; i++)
@@ -56,7 +27,46 @@ void rx_destroy(struct weir_reactor *r)
 	free(rx->free);
 	free(rx->info);
 	free(rx);
-	r->rx = NULL;
+}
+
+int rx_make(struct rx_free_list **ret, uint32_t n, uint32_t size)
+{
+	struct rx_free_list *rx = mem_calloc(1, sizeof(*rx));
+
+	if (!rx)
+		return -ENOMEM;
+	rx->n = n;
+	rx->size = size;
+	rx->mem = mem_aligned(PAGE, (size_t)rx->n * rx->size);
+	rx->free = mem_calloc(rx->n, sizeof(*rx->free));
+	rx->info = mem_calloc(rx->n, sizeof(*rx->info));
+	if (!rx->mem || !rx->free || !rx->info) {
+		rx->n = 0;
+		rx_free(rx);
+		return -ENOMEM;
+	}
+	while (rx->n_free < rx->n) {
+		own_release_in(rx_buf(rx, (int)rx->n_free), rx->size);
+		rx->free[rx->n_free] = (uint16_t)rx->n_free;
+		rx->n_free++;
+	}
+	*ret = rx;
+	return 0;
+}
+
+int rx_create(struct weir_reactor *r)
+{
+	reactor_check_thread(r);
+	return r->rx ? 0 : rx_make(&r->rx, r->opts.rx_bufs,
+				   r->opts.rx_buf_size);
+}
+
+void rx_end(struct weir_reactor *r, struct rx_free_list *rx)
+{
+	reactor_check_thread(r);
+	if (rx && r->backend->rx_end)
+		r->backend->rx_end(r, rx);
+	rx_free(rx);
 }
 
 int rx_take(struct rx_free_list *rx)
@@ -71,31 +81,117 @@ void rx_out(struct rx_free_list *rx, int id, uint32_t len)
 	own_acquire_in(rx_buf(rx, id), rx->size, len);
 }
 
-void rx_put(struct weir_reactor *r, int id)
+void rx_put(struct weir_reactor *r, struct rx_free_list *rx, int id)
 {
-	struct rx_free_list *rx = r->rx;
-
 	reactor_check_thread(r);
 	if (rx->info[id].out)
 		own_release_in(rx_buf(rx, id), rx->size);
 	rx->info[id].out = false;
 	if (!rx->in_kernel)
 		rx->free[rx->n_free++] = (uint16_t)id;
-	r->backend->rx_returned(r, (unsigned int)id);
+	r->backend->rx_returned(r, rx, (unsigned int)id);
 }
 
-/* A pointer that is no such buffer, or is returned twice, is a bug of the
- * caller that ends the process. */
+int rx_id_of(const struct rx_free_list *rx, const void *data)
+{
+	uint64_t at = (uint64_t)((const char *)data - rx->mem);
+
+	check(at / rx->size < rx->n);
+	check(rx->info[at / rx->size].out);
+	return (int)(at / rx->size);
+}
+
 void weir_receiver_release(struct weir_reactor *r, void *data)
 {
-	struct rx_free_list *rx = r->rx;
-	uint64_t at;
+	int id;
 
 	reactor_check_thread(r);
-	check(rx);
-	at = (uint64_t)((char *)data - rx->mem);
-	check(at / rx->size < rx->n && at % rx->size == 0);
-	check(rx->info[at / rx->size].out);
-	rx_put(r, (int)(at / rx->size));
+	check(r->rx);
+	id = rx_id_of(r->rx, data);
+	check(data == rx_buf(r->rx, id));
+	rx_put(r, r->rx, id);
 	reactor_touch(r);
+}
+
+bool rx_error_passes(int64_t err)
+{
+	switch (err) {
+	case -ECONNREFUSED:
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+	case -EHOSTDOWN:
+	case -ENETDOWN:
+	case -ENONET:
+	case -ENOPROTOOPT:
+	case -EPROTO:
+	case -EMSGSIZE:
+	case -EACCES:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Raw system calls, because the buffers are lent, and ASan's recvmmsg() would
+ * report that. */
+static long receive_all(int fd, struct mmsghdr *msgs, unsigned int n)
+{
+	long got;
+
+	do {
+		got = syscall(SYS_recvmmsg, fd, msgs, n,
+			      MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
+	} while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+static void describe(struct msghdr *msg, struct iovec *iov, void *buf,
+		     uint32_t size)
+{
+	struct rx_head *head = buf;
+
+	iov->iov_base = head + 1;
+	iov->iov_len = size - RX_HEAD;
+	*msg = (struct msghdr){
+		.msg_name = head->name,
+		.msg_namelen = RX_NAME,
+		.msg_iov = iov,
+		.msg_iovlen = 1,
+		.msg_control = head->control,
+		.msg_controllen = RX_CONTROL,
+	};
+}
+
+static void fill_head(struct rx_head *head, const struct mmsghdr *m)
+{
+	head->namelen = m->msg_hdr.msg_namelen;
+	head->controllen = (uint32_t)m->msg_hdr.msg_controllen;
+	head->payloadlen = m->msg_len;
+	head->flags = (uint32_t)m->msg_hdr.msg_flags;
+}
+
+int rx_datagrams(struct rx_free_list *rx, int fd, unsigned int max, int *ids)
+{
+	struct mmsghdr msgs[RX_BATCH];
+	struct iovec iov[RX_BATCH];
+	unsigned int n;
+	long got;
+
+	for (n = 0; n < max && n < RX_BATCH && rx->n_free; n++) {
+		ids[n] = rx_take(rx);
+		own_use(rx_buf(rx, ids[n]), rx->size);
+		describe(&msgs[n].msg_hdr, &iov[n], rx_buf(rx, ids[n]),
+			 rx->size);
+	}
+	got = n ? receive_all(fd, msgs, n) : -ENOBUFS;
+	while (n > (got > 0 ? (unsigned int)got : 0)) {
+		n--;
+		own_unuse(rx_buf(rx, ids[n]), rx->size);
+		rx->free[rx->n_free++] = (uint16_t)ids[n];
+	}
+	for (unsigned int i = 0; i < n; i++) {
+		rx_out(rx, ids[i], RX_HEAD + msgs[i].msg_len);
+		fill_head(rx_buf(rx, ids[i]), &msgs[i]);
+	}
+	return (int)got;
 }

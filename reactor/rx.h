@@ -3,8 +3,9 @@
 #define WEIR_REACTOR_RX_H
 
 /*
- * The receive free list: buffers that all receivers of a reactor share.  The
- * backend takes them when data come, so an idle connection has none.
+ * A receive free list: buffers that a backend takes when data come, so that an
+ * idle connection has none.  All receivers of a reactor share one (r->rx); each
+ * UDP socket has its own.
  *
  *	IN_FREE_LIST --> (rx_take(), or the kernel) --> delivered --> OUT, with the
  *	    ^                                                     callee, or kept
@@ -16,10 +17,12 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/provider.h"
 
+struct source;
 struct weir_reactor;
 
 /* The state of a buffer. */
@@ -30,6 +33,7 @@ struct rx_info {
 };
 
 struct rx_free_list {
+	struct source *source;	/* The only one that uses it; NULL: all. */
 	char *mem;
 	uint32_t n;		/* Buffers, a power of 2. */
 	uint32_t size;		/* Bytes in each. */
@@ -37,11 +41,23 @@ struct rx_free_list {
 	bool in_kernel;		/* The backend has them all: no stack. */
 	uint16_t *free;		/* Stack of ids. */
 	struct rx_info *info;
+
+	/* uring's: the ring by which the kernel takes them. */
+	void *ring;		/* NULL: none. */
+	size_t ring_bytes;
+	uint32_t left;		/* Buffers in it. */
+	uint16_t group;		/* Its number in the kernel. */
+	bool tried;		/* Whether there can be one is known. */
 };
+
+/* A new one of @n buffers, a power of 2, of @size bytes.  0 or -ENOMEM. */
+int rx_make(struct rx_free_list **ret, uint32_t n, uint32_t size);
+
+/* Free it, when no request uses it any more.  NULL is allowed. */
+void rx_end(struct weir_reactor *r, struct rx_free_list *rx);
 
 /* Make r->rx if it is not there yet.  0 or -ENOMEM. */
 int rx_create(struct weir_reactor *r);
-void rx_destroy(struct weir_reactor *r);
 
 static inline void *rx_buf(const struct rx_free_list *rx, int id)
 {
@@ -52,9 +68,81 @@ static inline void *rx_buf(const struct rx_free_list *rx, int id)
 int rx_take(struct rx_free_list *rx) PROVIDER_API(rx_take);
 
 /* Buffer @id goes to a callee, or waits for it, with @len bytes in it. */
-void rx_out(struct rx_free_list *rx, int id, uint32_t len);
+void rx_out(struct rx_free_list *rx, int id, uint32_t len)
+	PROVIDER_API(rx_out);
 
 /* Give back buffer @id, out or not: to the stack, and to the backend. */
-void rx_put(struct weir_reactor *r, int id) PROVIDER_API(rx_put);
+void rx_put(struct weir_reactor *r, struct rx_free_list *rx, int id)
+	PROVIDER_API(rx_put);
+
+/* The id of the buffer that @data is in, which is out; a pointer that is none
+ * of @rx, or was returned already, is a bug of the caller that ends the process. */
+int rx_id_of(const struct rx_free_list *rx, const void *data);
+
+/* Buffers that wait to be handed out, linked by their info. */
+struct rx_queue {
+	int first, last;	/* -1: empty. */
+};
+
+static inline void rx_queue_init(struct rx_queue *q)
+{
+	q->first = -1;
+}
+
+static inline bool rx_queue_empty(const struct rx_queue *q)
+{
+	return q->first < 0;
+}
+
+static inline void rx_queue_push(struct rx_free_list *rx, struct rx_queue *q,
+				 int id)
+{
+	rx->info[id].next = -1;
+	if (q->first < 0)
+		q->first = id;
+	else
+		rx->info[q->last].next = (int16_t)id;
+	q->last = id;
+}
+
+static inline int rx_queue_pop(const struct rx_free_list *rx,
+			       struct rx_queue *q)
+{
+	int id = q->first;
+
+	q->first = rx->info[id].next;
+	return id;
+}
+
+/*
+ * Datagrams: the kernel puts this before each, in the same buffer, as does what
+ * takes its place.  It is struct io_uring_recvmsg_out, for a message with
+ * RX_NAME and RX_CONTROL bytes for the address and the ancillary data.
+ */
+#define RX_NAME 32		/* A struct sockaddr_in6, and 4 of padding. */
+#define RX_CONTROL 128
+#define RX_HEAD ((uint32_t)sizeof(struct rx_head))
+
+struct rx_head {
+	uint32_t namelen;
+	uint32_t controllen;
+	uint32_t payloadlen;
+	uint32_t flags;		/* MSG_ */
+	char name[RX_NAME];
+	_Alignas(8) char control[RX_CONTROL];
+};
+
+#define RX_BATCH 64u		/* Datagrams of one system call. */
+
+/*
+ * Take at most @max datagrams, and RX_BATCH, that @fd has, with one system call,
+ * into buffers of @rx, which are out then, with their ids in @ids.  Returns how many,
+ * or a negative errno: -ENOBUFS if there is no buffer.
+ */
+int rx_datagrams(struct rx_free_list *rx, int fd, unsigned int max, int *ids);
+
+/* Whether @err is of an earlier datagram or of the network, and the socket goes
+ * on. */
+bool rx_error_passes(int64_t err) PROVIDER_API(rx_error_passes);
 
 #endif /* WEIR_REACTOR_RX_H */

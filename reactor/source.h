@@ -18,7 +18,8 @@
  * once. The backend drops deliveries to a source that is not armed, after it
  * has released what they brought: it closes a descriptor, and returns a buffer.
  * An exception: data for a SOURCE_RECV that is no zombie are always delivered,
- * armed or not, because a stream must not lose bytes; the receiver keeps them.
+ * armed or not, because a stream must not lose bytes; the receiver keeps them.  A
+ * SOURCE_DATAGRAM is the same.
  * Connections for a paused acceptor, with .keeps set, are so, too.
  */
 
@@ -31,7 +32,14 @@ enum source_kind {
 	SOURCE_WATCH,	/* res: events seen */
 	SOURCE_ACCEPT,	/* res: a descriptor */
 	SOURCE_RECV,	/* res: bytes, rx_id: the free list's buffer */
+	SOURCE_DATAGRAM, /* The same, the buffer is out, and begins with a struct
+			  * rx_head, of which @res includes the bytes.
+			  * After an error for which rx_error_passes() it is
+			  * still armed. */
 };
+
+struct rx_free_list;
+struct msghdr;
 
 struct source {
 	struct reactor_obj obj;
@@ -39,6 +47,8 @@ struct source {
 	enum source_kind kind;
 	int fd;
 	uint32_t events;	/* SOURCE_WATCH: WEIR_ bits, WEIR_EDGE too. */
+	struct rx_free_list *rx; /* SOURCE_RECV, SOURCE_DATAGRAM: buffers. */
+	struct msghdr *shape;	/* SOURCE_DATAGRAM: of what is before each. */
 
 	/*
 	 * By source_deliver(), in the turn: @res >= 0, or a negative errno,
@@ -61,6 +71,7 @@ struct source {
 	bool stale;		/* Its request was cancelled. */
 	bool multi;		/* It is a multishot request. */
 	uint32_t place;		/* After its request, in the submissions. */
+	uint32_t batch;		/* SOURCE_DATAGRAM: to take at a time. */
 	int set;		/* See source_set_open(); + 1, or 0. */
 	uint32_t engaged;	/* Requests the kernel has. */
 	struct source *next;
@@ -101,6 +112,14 @@ static inline void source_deliver(struct source *s, int64_t res, int rx_id)
 	s->reactor->delivered++;
 	s->deliver(s, res, rx_id);
 }
+
+/*
+ * For backends, when a SOURCE_DATAGRAM is readable: take what is there with one
+ * system call, and deliver it, at most @max.  @s must be engaged, so that it may be
+ * destroyed meanwhile.  Returns how many were delivered, or a negative errno, with
+ * -EAGAIN if there is nothing and -ENOBUFS if there is no buffer.
+ */
+int source_take_datagrams(struct source *s, unsigned int max);
 
 /*
  * For backends that cannot wait for all events of the watch @s: make an epoll

@@ -85,6 +85,17 @@ static void take_deferred(struct weir_reactor *r)
 	r->deferred_last = &r->deferred;
 }
 
+/* They call no function of the user's. */
+static void run_flushes(struct weir_reactor *r)
+{
+	struct flush_node *node;
+
+	while ((node = r->flushes)) {
+		flush_del(node);
+		node->fn(node);
+	}
+}
+
 /* Everything that is due, a bounded amount of each. */
 static int do_due(struct weir_reactor *r, unsigned int *ran)
 {
@@ -114,6 +125,8 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 		rings_publish(r->mailbox.rings);
 	if (unlikely(r->repeats.at_ns != WEIR_FOREVER))
 		repeats_run(r);
+	if (unlikely(r->flushes != NULL))
+		run_flushes(r);
 	n = r->backend->flush(r);
 	if (unlikely(r->state != WEIR_REACTOR_RUNNING))
 		end_stopping_if_drained(r);
@@ -123,7 +136,7 @@ static int do_due(struct weir_reactor *r, unsigned int *ran)
 /* Whether a next turn would find something, as far as is known already. */
 static bool more_is_due(struct weir_reactor *r)
 {
-	return r->ready || r->deferred || mailbox_has(&r->mailbox) ||
+	return r->ready || r->deferred || r->flushes || mailbox_has(&r->mailbox) ||
 	       reactor_requested(r) || r->backend->ready(r);
 }
 

@@ -12,7 +12,7 @@
 
 /* Watches, acceptors and receivers on simulated descriptors. */
 
-static bool source_due(const struct sim_reactor *sr, const struct source *s)
+static bool source_due(const struct source *s)
 {
 	struct sim_fd *f = sim_fd_find(s->fd);
 	uint32_t wanted = s->kind == SOURCE_WATCH ? s->events : WEIR_READABLE;
@@ -21,7 +21,7 @@ static bool source_due(const struct sim_reactor *sr, const struct source *s)
 		return true;
 	if (s->events & WEIR_EDGE && s->place == f->changes)
 		return false;
-	if (s->kind == SOURCE_RECV && !sr->r->rx->n_free)
+	if (s->rx && !s->rx->n_free)
 		return false;
 	return sim_poll_now(f, wanted) != SIM_NOT_YET;
 }
@@ -47,25 +47,46 @@ static void end_source(struct sim_reactor *sr, struct source *s, int err)
 static void run_recv(struct sim_reactor *sr, struct source *s,
 		     struct sim_fd *f)
 {
-	struct weir_reactor *r = sr->r;
-	int id = rx_take(r->rx);
+	struct rx_free_list *rx = s->rx;
+	int id = rx_take(rx);
 	struct io_step step = { .off = WEIR_OFF_STREAM,
-				.addr = rx_buf(r->rx, id),
-				.len = r->rx->size };
+				.addr = rx_buf(rx, id),
+				.len = rx->size };
 	int64_t res;
 
 	if (step.len > 1 && sim_fault(sr->sim, WEIR_SIM_SHORT, "receiver"))
 		step.len = 1 + sim_below(&sr->sim->chance, step.len - 1);
-	own_acquire_in(step.addr, r->rx->size, r->rx->size);
+	own_acquire_in(step.addr, rx->size, rx->size);
 	res = f->cls->read ? f->cls->read(f, &step) : -EINVAL;
-	own_release_in(step.addr, r->rx->size);
+	own_release_in(step.addr, rx->size);
 	if (res > 0) {
 		source_deliver(s, res, id);
 		return;
 	}
-	rx_put(r, id);
+	rx_put(sr->r, rx, id);
 	if (!res)
 		source_deliver(s, 0, -1);
+	else if (res != SIM_NOT_YET)
+		end_source(sr, s, (int)res);
+}
+
+static void run_datagram(struct sim_reactor *sr, struct source *s,
+			 struct sim_fd *f)
+{
+	struct rx_free_list *rx = s->rx;
+	int id = rx_take(rx);
+	int64_t res;
+
+	rx_out(rx, id, rx->size);
+	res = f->cls->datagram(f, rx_buf(rx, id), rx->size, s->events);
+	if (res >= 0) {
+		rx->info[id].len = (uint32_t)res;
+		source_deliver(s, res, id);
+		return;
+	}
+	rx_put(sr->r, rx, id);
+	if (rx_error_passes(res))
+		source_deliver(s, res, -1);
 	else if (res != SIM_NOT_YET)
 		end_source(sr, s, (int)res);
 }
@@ -105,6 +126,9 @@ static void run_source(struct sim_reactor *sr, struct source *s)
 	case SOURCE_RECV:
 		run_recv(sr, s, f);
 		break;
+	case SOURCE_DATAGRAM:
+		run_datagram(sr, s, f);
+		break;
 	}
 }
 
@@ -113,7 +137,7 @@ static bool sim_sources_due(const struct sim_reactor *sr)
 	const struct source *s;
 
 	for (s = sr->sources; s; s = s->next)
-		if (source_due(sr, s))
+		if (source_due(s))
 			return true;
 	return false;
 }
@@ -126,10 +150,10 @@ static void sim_sources_run(struct sim_reactor *sr)
 	for (sr->cursor = sr->sources; (s = sr->cursor);) {
 		sr->cursor = s->next;
 		sr->current = s;
-		if (!source_due(sr, s))
+		if (!source_due(s))
 			continue;
 		source_catch_up(sr->r);
-		if (sr->current == s && source_due(sr, s))
+		if (sr->current == s && source_due(s))
 			run_source(sr, s);
 	}
 	sr->current = NULL;
@@ -150,6 +174,10 @@ static int sim_source_check(struct weir_reactor *r, uint32_t kind, int fd,
 	if (kind == SOURCE_RECV && f->cls->datagrams)
 		return why(-EINVAL, "%s: descriptor %d is a %s, not a stream",
 			   call, fd, f->cls->name);
+	if (kind == SOURCE_DATAGRAM && !f->cls->datagrams)
+		return why(-EINVAL, "%s: descriptor %d is a %s, not a socket of "
+			   "datagrams; see weir_sim_datagram()", call, fd,
+			   f->cls->name);
 	if (kind == SOURCE_ACCEPT && !f->cls->accept)
 		return why(-EINVAL, "%s: descriptor %d does not listen; see "
 			   "weir_sim_listen()", call, fd);
@@ -267,9 +295,10 @@ static int sim_pollfd(struct weir_reactor *r)
 	return -EOPNOTSUPP;
 }
 
-static void sim_rx_returned(struct weir_reactor *r, unsigned int id)
+static void sim_rx_returned(struct weir_reactor *r, struct rx_free_list *rx,
+			    unsigned int id)
 {
-	(void)id;
+	(void)rx, (void)id;
 	sim_touch(sim_of(r));
 }
 

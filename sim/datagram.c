@@ -9,14 +9,17 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weir/crc32c.h>
+#include <weir/udp.h>
 #include <weir/watch.h>
 
 #include "base/why.h"
+#include "reactor/rx.h"
 #include "sim/socket.h"
 
 #define DATAGRAM_MAX 65507u	/* Bytes, as of UDP over IPv4. */
@@ -310,6 +313,78 @@ static int64_t receive_message(struct dgram *d, const struct weir_op *op)
 	return len < space || op->u.io.flags & MSG_TRUNC ? len : space;
 }
 
+static void put(struct rx_head *head, int level, int type, const void *data,
+		size_t len)
+{
+	struct cmsghdr *c = (struct cmsghdr *)(void *)
+		(head->control + head->controllen);
+
+	memset(c, 0, CMSG_SPACE(len));
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	head->controllen += (uint32_t)CMSG_SPACE(len);
+}
+
+/* The address of the host that it is on. */
+static void put_local(const struct dgram *d, struct rx_head *head)
+{
+	struct in6_pktinfo six = { .ipi6_ifindex = 1 };
+	struct in_pktinfo four = { .ipi_ifindex = 1 };
+	struct sockaddr_storage name;
+	socklen_t n = sizeof(name);
+
+	address_give(d->f.sim, d->name, d->family, &name, &n);
+	if (d->family == AF_INET) {
+		four.ipi_addr = ((struct sockaddr_in *)&name)->sin_addr;
+		four.ipi_spec_dst = four.ipi_addr;
+		put(head, IPPROTO_IP, IP_PKTINFO, &four, sizeof(four));
+	} else {
+		six.ipi6_addr = ((struct sockaddr_in6 *)&name)->sin6_addr;
+		put(head, IPPROTO_IPV6, IPV6_PKTINFO, &six, sizeof(six));
+	}
+}
+
+static void put_time(const struct dgram *d, struct rx_head *head)
+{
+	uint64_t ns = d->f.host ? weir_sim_host_wall(d->f.host) :
+				  d->f.sim->now_ns;
+	struct timespec ts = { .tv_sec = (time_t)(ns / WEIR_SEC),
+			       .tv_nsec = (long)(ns % WEIR_SEC) };
+
+	put(head, SOL_SOCKET, SO_TIMESTAMPNS, &ts, sizeof(ts));
+}
+
+static int64_t dgram_datagram(struct sim_fd *f, void *buf, uint32_t size,
+			      uint32_t flags)
+{
+	struct dgram *d = dgram_of(f);
+	struct rx_head *head = buf;
+	struct io_step step = { .off = WEIR_OFF_STREAM, .addr = head + 1,
+				.len = size - RX_HEAD };
+	struct sockaddr_storage name;
+	char from[WEIR_SIM_NAME_MAX];
+	socklen_t n = sizeof(name);
+	int64_t len = take(d, &step, false, from);
+
+	if (len < 0)
+		return len;
+	address_give(f->sim, from, d->family, &name, &n);
+	*head = (struct rx_head){ .namelen = n };
+	memcpy(head->name, &name, n);
+	if (len > (int64_t)step.len) {
+		head->flags = MSG_TRUNC;
+		len = (int64_t)step.len;
+	}
+	head->payloadlen = (uint32_t)len;
+	if (flags & WEIR_UDP_LOCAL)
+		put_local(d, head);
+	if (flags & WEIR_UDP_TIMES)
+		put_time(d, head);
+	return RX_HEAD + len;
+}
+
 /* A name that it sends to, and receives from; or none any more. */
 static int64_t connect_to(struct dgram *d, const struct sockaddr *addr,
 			  size_t len)
@@ -423,6 +498,7 @@ static const struct sim_fd_class dgram_class = {
 	.waits = true,
 	.socket = true,
 	.datagrams = true,
+	.datagram = dgram_datagram,
 	.read = dgram_read,
 	.write = dgram_write,
 	.call = dgram_call,
@@ -564,4 +640,34 @@ ssize_t weir_sim_recvfrom(int fd, void *buf, size_t len, struct sockaddr *addr,
 		*addr_len = n;
 	}
 	return got < (int64_t)len ? (ssize_t)got : (ssize_t)len;
+}
+
+/* vfd_ops */
+
+/* What a socket reports beside the data, it is asked for with each; and GRO joins
+ * nothing here. */
+int sim_datagram_option(int fd, int level, int name)
+{
+	(void)fd;
+	if ((level == IPPROTO_IP && name == IP_PKTINFO) ||
+	    (level == IPPROTO_IPV6 && name == IPV6_RECVPKTINFO) ||
+	    (level == SOL_SOCKET && name == SO_TIMESTAMPNS) ||
+	    (level == IPPROTO_UDP && name == UDP_GRO))
+		return 0;
+	return -EOPNOTSUPP;
+}
+
+int64_t sim_datagram_send(int fd, const struct msghdr *msg)
+{
+	struct io_step step = step_of(msg);
+	char to[WEIR_SIM_NAME_MAX];
+	struct dgram *d;
+	int err = find_dgram(fd, &d);
+
+	if (err)
+		return err;
+	if (!msg->msg_name)
+		return send_to(d, d->peer, &step);
+	err = address_name(&d->f, msg->msg_name, msg->msg_namelen, true, to);
+	return err ? err : send_to(d, to, &step);
 }

@@ -213,6 +213,11 @@ int sim_socket_peer(int fd, struct sockaddr_storage *ret, uint32_t *len)
 	return 0;
 }
 
+int sim_socket_name(int fd, struct sockaddr_storage *ret, uint32_t *len)
+{
+	return weir_sim_getsockname(fd, (struct sockaddr *)ret, len);
+}
+
 int weir_sim_shutdown(int fd, int how)
 {
 	struct end *e;

@@ -440,6 +440,10 @@ struct sim_fd_class {
 	bool waits;
 	bool socket;	/* Otherwise -ENOTSOCK to calls for sockets. */
 	bool datagrams;	/* What is sent at once arrives at once, or not at all. */
+	/* Then the next one into a buffer for a SOURCE_DATAGRAM of @flags: the
+	 * bytes in it, or SIM_NOT_YET. */
+	int64_t (*datagram)(struct sim_fd *f, void *buf, uint32_t size,
+			    uint32_t flags);
 
 	/* READ, READV, RECV and receivers: to memory; at most as much as
 	 * requested. */
@@ -583,5 +587,8 @@ int64_t sim_copy_range(struct weir_sim *sim, struct weir_op *op);
 int sim_file_info(int fd, struct vfd_info *ret);
 int sim_file_reopen(int fd, int flags);
 int sim_socket_peer(int fd, struct sockaddr_storage *ret, uint32_t *len);
+int sim_socket_name(int fd, struct sockaddr_storage *ret, uint32_t *len);
+int sim_datagram_option(int fd, int level, int name);
+int64_t sim_datagram_send(int fd, const struct msghdr *msg);
 
 #endif /* SIM_WORLD_H */

@@ -64,6 +64,7 @@
 #define EV_TRIES_MAX 4		/* The same when an operation starts. */
 #define EV_ACCEPTS_MAX 16	/* Connections of an acceptor in a turn. */
 #define EV_RECVS_MAX 8		/* Buffers of a receiver in a turn. */
+#define EV_DATAGRAMS_MAX 4	/* Calls for datagrams in a turn. */
 #define EV_POLL_EVERY 4 /* A spinning loop skips three of four. */
 #define EV_RETRY_NS 1000000	/* Between tries at a full UNIX backlog. */
 
@@ -104,6 +105,7 @@ struct ev_backend {
 	struct op_queue nops;
 	struct op_queue retry;
 	struct source_queue starving;
+	struct source_queue hungry;	/* Those that have buffers of their own. */
 
 	/* The source that is being delivered to, and the next one; a disarm of
 	 * either changes these. */
@@ -191,7 +193,8 @@ void ev_retry_all(struct weir_reactor *r);
 /* ev/source.c */
 int ev_arm(struct weir_reactor *r, struct source *s);
 void ev_disarm(struct weir_reactor *r, struct source *s);
-void ev_rx_returned(struct weir_reactor *r, unsigned int id);
+void ev_rx_returned(struct weir_reactor *r, struct rx_free_list *rx,
+		    unsigned int id);
 
 /* The EV_ bits that the sources of @f wait for. */
 int ev_sources_want(const struct ev_fd *f);

@@ -89,6 +89,13 @@ int ev_arm(struct weir_reactor *r, struct source *s)
 	return 0;
 }
 
+/* Where @s waits for a buffer. */
+static struct source_queue *starving_of(struct ev_backend *b,
+					const struct source *s)
+{
+	return s->rx->source ? &b->hungry : &b->starving;
+}
+
 static void unlink_source(struct ev_backend *b, struct source *s)
 {
 	struct ev_fd *f = ev_fd_find(b, watched_fd(s));
@@ -97,7 +104,7 @@ static void unlink_source(struct ev_backend *b, struct source *s)
 		b->cursor = s->next;
 	if (b->current == s)
 		b->current = NULL;
-	source_queue_del(s->queued ? &b->starving : &f->sources, s);
+	source_queue_del(s->queued ? starving_of(b, s) : &f->sources, s);
 	s->queued = false;
 	s->armed = false;
 	ev_fd_update(b, f);
@@ -111,18 +118,19 @@ void ev_disarm(struct weir_reactor *r, struct source *s)
 		unlink_source(ev_of(r), s);
 }
 
-void ev_rx_returned(struct weir_reactor *r, unsigned int id)
+void ev_rx_returned(struct weir_reactor *r, struct rx_free_list *rx,
+		    unsigned int id)
 {
 	struct ev_backend *b = ev_of(r);
-	struct source *s = b->starving.first;
+	struct source *s = rx->source ? rx->source : b->starving.first;
 	struct ev_fd *f;
 
 	reactor_check_thread(r);
 	(void)id;
-	if (!s)
+	if (!s || !s->queued)
 		return;
 	f = ev_fd_find(b, s->fd);
-	source_queue_del(&b->starving, s);
+	source_queue_del(starving_of(b, s), s);
 	s->queued = false;
 	source_queue_push(&f->sources, s);
 	ev_fd_update(b, f);
@@ -199,7 +207,7 @@ static void starve(struct ev_backend *b, struct source *s)
 	struct ev_fd *f = ev_fd_find(b, s->fd);
 
 	source_queue_del(&f->sources, s);
-	source_queue_push(&b->starving, s);
+	source_queue_push(starving_of(b, s), s);
 	s->queued = true;
 	ev_fd_update(b, f);
 }
@@ -210,20 +218,21 @@ static void starve(struct ev_backend *b, struct source *s)
  */
 static long receive(struct weir_reactor *r, struct source *s, int *id)
 {
+	struct rx_free_list *rx = s->rx;
 	void *buf;
 	long res;
 
-	*id = rx_take(r->rx);
+	*id = rx_take(rx);
 	if (*id < 0)
 		return *id;
-	buf = rx_buf(r->rx, *id);
-	own_use(buf, r->rx->size);
-	res = syscall(SYS_recvfrom, s->fd, buf, r->rx->size, MSG_DONTWAIT, NULL,
+	buf = rx_buf(rx, *id);
+	own_use(buf, rx->size);
+	res = syscall(SYS_recvfrom, s->fd, buf, rx->size, MSG_DONTWAIT, NULL,
 		      NULL);
 	if (res > 0)
 		return res;
 	res = res ? -errno : 0;
-	rx_put(r, *id);
+	rx_put(r, rx, *id);
 	*id = -1;
 	return res;
 }
@@ -252,9 +261,43 @@ static unsigned int run_recv(struct weir_reactor *r, struct source *s,
 		source_deliver(s, res, id);
 		/* A read that does not fill the buffer has emptied the
 		 * socket. */
-		if (b->current != s || (size_t)res < r->rx->size)
+		if (b->current != s || (size_t)res < s->rx->size)
 			break;
 	}
+	return n;
+}
+
+/*
+ * Engaged meanwhile, so that a callback may destroy it.  What the network reports
+ * does not end it.
+ */
+static unsigned int run_datagrams(struct weir_reactor *r, struct source *s,
+				  unsigned int max)
+{
+	struct ev_backend *b = ev_of(r);
+	unsigned int n = 0, calls, asked;
+	int got;
+
+	s->engaged = 1;
+	for (calls = 0; calls < EV_DATAGRAMS_MAX && n < max; calls++) {
+		asked = s->batch;
+		got = source_take_datagrams(s, max - n);
+		if (got == -ENOBUFS)
+			starve(b, s);
+		if (got == -EAGAIN || got == -ENOBUFS)
+			break;
+		n += got < 0 ? 1 : (unsigned int)got;
+		if (rx_error_passes(got))
+			source_deliver(s, got, -1);
+		else if (got < 0)
+			end_source(b, s, got);
+		/* A call that takes fewer than it might has emptied the
+		 * socket. */
+		if (b->current != s || (got > 0 && (unsigned int)got < asked))
+			break;
+	}
+	s->engaged = 0;
+	source_unref(s);
 	return n;
 }
 
@@ -268,6 +311,8 @@ static unsigned int run_one(struct weir_reactor *r, struct source *s,
 		return run_accept(r, s, max);
 	case SOURCE_RECV:
 		return run_recv(r, s, max);
+	case SOURCE_DATAGRAM:
+		return run_datagrams(r, s, max);
 	}
 	return 0;
 }

@@ -27,7 +27,7 @@ static uint32_t features(const struct uring *u)
 	f |= u->has_ring_fd ? WEIR_URING_RING_FD : 0;
 	f |= u->files ? WEIR_URING_FILES : 0;
 	f |= u->free_bufs ? WEIR_URING_BUFFERS : 0;
-	f |= u->rx_ring ? WEIR_URING_BUFFER_RINGS : 0;
+	f |= u->r->rx && u->r->rx->ring ? WEIR_URING_BUFFER_RINGS : 0;
 	f |= u->has_send_zc ? WEIR_URING_SEND_ZC : 0;
 	f |= u->has_cqe_skip ? WEIR_URING_CQE_SKIP : 0;
 	f |= flags & IORING_SETUP_SQE128 ? WEIR_URING_SQE128 : 0;
@@ -113,7 +113,7 @@ int weir_uring_probe(struct weir_uring_info *ret)
 		return err;
 	u = uring_of(r);
 	if (!rx_create(r))
-		uring_rx_setup(u);
+		uring_rx_setup(u, r->rx);
 	info = info_of(u);
 	weir_reactor_destroy(r);
 	return opts_give(ret, &info, sizeof(info), "weir_uring_probe");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receive free list as a ring of provided buffers: the kernel takes one
- * when data come, so a receiver that waits has none.
+ * Receive free lists as rings of provided buffers: the kernel takes a buffer when
+ * data come, so a receiver that waits has none.
  */
 
 #include <sys/mman.h>
@@ -10,77 +10,99 @@
 #include "reactor/rx.h"
 #include "reactor/uring/uring.h"
 
-#define RX_GROUP 0		/* The only group of buffers. */
-
-static size_t ring_bytes(const struct rx_free_list *rx)
+static void provide(struct rx_free_list *rx, uint32_t id, int place)
 {
-	return (size_t)rx->n * sizeof(struct io_uring_buf);
+	io_uring_buf_ring_add(rx->ring, rx_buf(rx, (int)id), rx->size,
+			      (uint16_t)id, (int)rx->n - 1, place);
 }
 
-static void provide(struct uring *u, uint32_t id, int place)
+/* Numbers go round, so the next one may be in use: but not more than there are
+ * rings. */
+static int register_ring(struct uring *u, struct io_uring_buf_reg *reg)
 {
-	struct rx_free_list *rx = u->r->rx;
+	int err = -EEXIST;
 
-	io_uring_buf_ring_add(u->rx_ring, rx_buf(rx, (int)id), rx->size,
-			      (uint16_t)id, (int)rx->n - 1, place);
+	for (uint32_t n = 0; n <= u->n_rx_rings && err == -EEXIST; n++) {
+		reg->bgid = ++u->rx_group;
+		err = fault("io_uring_register") ?
+			      -ENOMEM :
+			      io_uring_register_buf_ring(&u->ring, reg, 0);
+	}
+	return err;
 }
 
 /* The kernel requires the ring in pages of its own, so it is not on the
  * heap. */
-void uring_rx_setup(struct uring *u)
+void uring_rx_setup(struct uring *u, struct rx_free_list *rx)
 {
-	struct rx_free_list *rx = u->r->rx;
 	struct io_uring_buf_reg reg = { .ring_entries = rx->n };
 	uint32_t i;
 	void *p;
 
 	reactor_check_thread(u->r);
-	u->rx_tried = true;
+	rx->tried = true;
+	rx->ring_bytes = (size_t)rx->n * sizeof(struct io_uring_buf);
 	/* Buffers that are in use now could not be told from those in the
 	 * ring. */
 	if (rx->n_free != rx->n || fault("mmap"))
 		return;
-	p = mmap(NULL, ring_bytes(rx), PROT_READ | PROT_WRITE,
+	p = mmap(NULL, rx->ring_bytes, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return;
 	reg.ring_addr = (uintptr_t)p;
-	reg.bgid = RX_GROUP;
-	if (fault("io_uring_register") ||
-	    io_uring_register_buf_ring(&u->ring, &reg, 0)) {
-		munmap(p, ring_bytes(rx));
+	if (register_ring(u, &reg)) {
+		munmap(p, rx->ring_bytes);
 		return;
 	}
+	u->n_rx_rings++;
+	rx->group = reg.bgid;
 	rx->in_kernel = true;
 	rx->n_free = 0;
-	u->rx_ring = p;
-	u->rx_left = rx->n;
-	u->rx_bytes = ring_bytes(rx);
-	io_uring_buf_ring_init(u->rx_ring);
+	rx->ring = p;
+	rx->left = rx->n;
+	io_uring_buf_ring_init(rx->ring);
 	for (i = 0; i < rx->n; i++)
-		provide(u, i, (int)i);
-	io_uring_buf_ring_advance(u->rx_ring, (int)rx->n);
+		provide(rx, i, (int)i);
+	io_uring_buf_ring_advance(rx->ring, (int)rx->n);
 }
 
-void uring_rx_fini(struct uring *u)
-{
-	reactor_check_thread(u->r);
-	if (!u->rx_ring)
-		return;
-	io_uring_unregister_buf_ring(&u->ring, RX_GROUP);
-	munmap(u->rx_ring, u->rx_bytes);
-	u->rx_ring = NULL;
-}
-
-/* Starving receivers are fed in the next turn, or before the next sleep. */
-void uring_rx_returned(struct weir_reactor *r, unsigned int id)
+void uring_rx_end(struct weir_reactor *r, struct rx_free_list *rx)
 {
 	struct uring *u = uring_of(r);
 
 	reactor_check_thread(r);
-	if (!u->rx_ring)
+	if (!rx->ring)
 		return;
-	u->rx_left++;
-	provide(u, id, 0);
-	io_uring_buf_ring_advance(u->rx_ring, 1);
+	io_uring_unregister_buf_ring(&u->ring, rx->group);
+	u->n_rx_rings--;
+	munmap(rx->ring, rx->ring_bytes);
+	rx->ring = NULL;
+	rx->in_kernel = false;
+}
+
+/* Those that are not out are the ring's. */
+void uring_rx_withdraw(struct uring *u, struct rx_free_list *rx)
+{
+	reactor_check_thread(u->r);
+	if (!rx->ring)
+		return;
+	uring_rx_end(u->r, rx);
+	for (uint32_t i = 0; i < rx->n; i++)
+		if (!rx->info[i].out)
+			rx->free[rx->n_free++] = (uint16_t)i;
+}
+
+/* Starving receivers are fed in the next turn, or before the next sleep. */
+void uring_rx_returned(struct weir_reactor *r, struct rx_free_list *rx,
+		       unsigned int id)
+{
+	reactor_check_thread(r);
+	if (rx->ring) {
+		rx->left++;
+		provide(rx, id, 0);
+		io_uring_buf_ring_advance(rx->ring, 1);
+	}
+	if (rx->source)
+		uring_feed_own(uring_of(r), rx);
 }

@@ -552,7 +552,6 @@ static void drain(struct uring *u)
 static void uring_free(struct uring *u)
 {
 	drain(u);
-	uring_rx_fini(u);
 	if (u->has_ring_fd)
 		io_uring_unregister_ring_fd(&u->ring);
 	io_uring_queue_exit(&u->ring);

@@ -8,11 +8,13 @@
  *	acceptor   one multishot accept for all connections
  *	receiver   one multishot receive for all data, into buffers that the
  *	           kernel picks when data arrive
+ *	datagrams  likewise, with their addresses
  *
  * Where the kernel has no multishot request (-EINVAL), each connection or piece
  * of data takes a request of its own, and a watch with WEIR_EDGE an epoll set,
  * for a poll that is made again has no edges; where it cannot pick buffers, a
- * poll and then recv(2).
+ * poll and then recv(2).  For datagrams without a multishot request, a poll and
+ * then recvmmsg(2), which takes many at once.
  */
 
 #include <poll.h>
@@ -94,11 +96,31 @@ static void fill_recv(struct uring *u, struct io_uring_sqe *sqe,
 	sqe->opcode = IORING_OP_RECV;
 	sqe->fd = s->fd;
 	sqe->flags = IOSQE_BUFFER_SELECT;
-	sqe->buf_group = 0;
+	sqe->buf_group = s->rx->group;
 	if (u->no_recv_multi)
-		sqe->len = u->r->rx->size;
+		sqe->len = s->rx->size;
 	else
 		sqe->ioprio = IORING_RECV_MULTISHOT;
+}
+
+_Static_assert(offsetof(struct rx_head, name) ==
+		       sizeof(struct io_uring_recvmsg_out) &&
+	       offsetof(struct rx_head, flags) ==
+		       offsetof(struct io_uring_recvmsg_out, flags) &&
+	       sizeof(struct rx_head) == sizeof(struct io_uring_recvmsg_out) +
+		       RX_NAME + RX_CONTROL, "the kernel's");
+
+static void fill_recvmsg(struct io_uring_sqe *sqe, const struct source *s)
+{
+	debug_check(s->kind == SOURCE_DATAGRAM);
+	sqe->opcode = IORING_OP_RECVMSG;
+	sqe->fd = s->fd;
+	sqe->addr = (uintptr_t)s->shape;
+	sqe->len = 1;
+	sqe->msg_flags = MSG_CMSG_CLOEXEC;
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->buf_group = s->rx->group;
+	sqe->ioprio = IORING_RECV_MULTISHOT;
 }
 
 /* Tests make the kernel refuse multishot requests as an older one would. */
@@ -117,7 +139,7 @@ static bool request(struct uring *u, struct source *s, bool poll_first)
 	debug_check(!s->engaged);
 	if (unlikely(!sqe))
 		return false;
-	if (s->kind == SOURCE_RECV && !u->rx_ring)
+	if (s->rx && !s->rx->ring)
 		poll_first = true;
 	s->gen = (uint8_t)((s->gen + 1) & ~GEN_POLL);
 	if (poll_first)
@@ -133,27 +155,40 @@ static bool request(struct uring *u, struct source *s, bool poll_first)
 		fill_watch(u, sqe, s);
 	else if (s->kind == SOURCE_ACCEPT)
 		fill_accept(u, sqe, s);
-	else
+	else if (s->kind == SOURCE_RECV)
 		fill_recv(u, sqe, s);
+	else
+		fill_recvmsg(sqe, s);
 	s->multi = sqe->ioprio || sqe->len == IORING_POLL_ADD_MULTI;
 	maybe_spoil(sqe);
 	sqe->user_data = user_data(s);
 	return true;
 }
 
-static uint32_t bufs_left(const struct uring *u)
+static uint32_t bufs_left(const struct rx_free_list *rx)
 {
-	return u->rx_ring ? u->rx_left : u->r->rx->n_free;
+	return rx->ring ? rx->left : rx->n_free;
 }
 
 /* QUIET -> OUT or WAITING. */
 static void want(struct uring *u, struct source *s, bool poll_first)
 {
-	bool hungry = s->kind == SOURCE_RECV && !bufs_left(u);
+	bool hungry = s->rx && !bufs_left(s->rx);
 
 	debug_check(!s->engaged && !s->queued);
+	if (hungry && s->rx->source)
+		return; /* uring_feed_own() */
 	if (hungry || !request(u, s, poll_first))
 		list_push(list_of(u, s), s);
+}
+
+void uring_feed_own(struct uring *u, struct rx_free_list *rx)
+{
+	struct source *s = rx->source;
+
+	reactor_check_thread(u->r);
+	if (s->armed && !s->engaged && !s->queued)
+		list_push(&u->retry, s);
 }
 
 /* Its request has ended, and was delivered. */
@@ -176,7 +211,7 @@ static void give_back(struct uring *u, const struct source *s, int32_t res,
 	if (s->kind == SOURCE_ACCEPT && res >= 0)
 		close(res);
 	if (rx_id >= 0)
-		rx_put(u->r, rx_id);
+		rx_put(u->r, s->rx, rx_id);
 }
 
 /* The kernel refuses what is multishot, or everything; another source may have
@@ -185,9 +220,12 @@ static bool ask_otherwise(struct uring *u, struct source *s, int32_t *res)
 {
 	bool *no_multi = s->kind == SOURCE_ACCEPT ? &u->no_accept_multi :
 			 s->kind == SOURCE_RECV ? &u->no_recv_multi :
-						  &u->no_poll_multi;
+			 s->kind == SOURCE_DATAGRAM ? &u->no_recvmsg_multi :
+						      &u->no_poll_multi;
 
 	*no_multi = s->multi;
+	if (s->multi && s->kind == SOURCE_DATAGRAM)
+		uring_rx_withdraw(u, s->rx);
 	if (s->multi && s->kind == SOURCE_WATCH && !s->set)
 		*res = source_set_open(s);
 	return s->multi && (s->kind != SOURCE_WATCH || s->set);
@@ -204,7 +242,7 @@ static bool forgiven(struct uring *u, struct source *s, int32_t *res)
 	case -EAGAIN:
 		return s->kind != SOURCE_WATCH;
 	case -ENOBUFS:
-		return s->kind == SOURCE_RECV;
+		return s->rx;
 	case -EINVAL:
 		return ask_otherwise(u, s, res);
 	}
@@ -217,7 +255,7 @@ static bool forgiven(struct uring *u, struct source *s, int32_t *res)
  */
 static bool wanted(const struct source *s, int32_t res)
 {
-	if (s->kind == SOURCE_RECV || (s->keeps && res >= 0))
+	if (s->kind == SOURCE_RECV || ((s->rx || s->keeps) && res >= 0))
 		return !s->zombie;
 	return s->armed && !(s->kind == SOURCE_WATCH && s->stale);
 }
@@ -235,13 +273,19 @@ static void deliver(struct uring *u, struct source *s, int32_t res, int rx_id)
 			return;
 	}
 	if (s->kind == SOURCE_RECV && res == 0 && rx_id >= 0) {
-		rx_put(u->r, rx_id);
+		rx_put(u->r, s->rx, rx_id);
 		rx_id = -1;
+	}
+	if (s->kind == SOURCE_DATAGRAM && rx_error_passes(res)) {
+		source_deliver(s, res, -1);
+		return;
 	}
 	if (res < 0 || (s->kind == SOURCE_RECV && res == 0)) {
 		s->armed = false;
 		source_set_close(s);
 	}
+	if (s->kind == SOURCE_DATAGRAM && res >= 0)
+		rx_out(s->rx, rx_id, (uint32_t)res);
 	source_deliver(s, res, rx_id);
 }
 
@@ -252,7 +296,7 @@ static void deliver(struct uring *u, struct source *s, int32_t res, int rx_id)
  */
 static void receive_now(struct uring *u, struct source *s)
 {
-	struct rx_free_list *rx = u->r->rx;
+	struct rx_free_list *rx = s->rx;
 	int id = rx_take(rx);
 	long n;
 
@@ -269,8 +313,17 @@ static void receive_now(struct uring *u, struct source *s)
 		return;
 	}
 	n = n < 0 ? -errno : 0;
-	rx_put(u->r, id);
+	rx_put(u->r, rx, id);
 	deliver(u, s, (int32_t)n, -1);
+}
+
+/* Likewise, and the rest at its next request. */
+static void take_datagrams(struct uring *u, struct source *s)
+{
+	int n = source_take_datagrams(s, u->r->turn_max);
+
+	if (n < 0)
+		deliver(u, s, n, -1);
 }
 
 void uring_source_cqe(struct uring *u, uint64_t data, int32_t res,
@@ -286,14 +339,16 @@ void uring_source_cqe(struct uring *u, uint64_t data, int32_t res,
 	own_acquire(s);
 	if (flags & IORING_CQE_F_BUFFER) {
 		rx_id = (int)(flags >> IORING_CQE_BUFFER_SHIFT);
-		u->rx_left--;
+		s->rx->left--;
 	}
 	if (last)
 		u->last_word = s;
 	if (!polled || res < 0)
 		deliver(u, s, res, rx_id);
-	else if (s->kind == SOURCE_RECV && !u->rx_ring && s->armed)
+	else if (s->kind == SOURCE_RECV && !s->rx->ring && s->armed)
 		receive_now(u, s);
+	else if (s->kind == SOURCE_DATAGRAM && !s->rx->ring && s->armed)
+		take_datagrams(u, s);
 	u->last_word = NULL;
 	if (last)
 		request_ended(u, s, res == -EAGAIN);
@@ -305,8 +360,9 @@ int uring_arm(struct weir_reactor *r, struct source *s)
 	int err;
 
 	reactor_check_thread(r);
-	if (s->kind == SOURCE_RECV && !u->rx_tried)
-		uring_rx_setup(u);
+	if (s->rx && !s->rx->tried &&
+	    !(s->kind == SOURCE_DATAGRAM && u->no_recvmsg_multi))
+		uring_rx_setup(u, s->rx);
 	/* A poll of the ring does not wake up for urgent data alone. */
 	if (unlikely(s->events & WEIR_PRI ||
 		     (s->events & WEIR_EDGE && u->no_poll_multi))) {
@@ -377,7 +433,7 @@ void uring_disarm(struct weir_reactor *r, struct source *s)
 /* Receivers are fed as many as there are buffers, the rest stays in line. */
 static void feed(struct uring *u)
 {
-	uint32_t n = u->starving.first ? bufs_left(u) : 0;
+	uint32_t n = u->starving.first ? bufs_left(u->r->rx) : 0;
 	struct source *s;
 
 	while (n-- && (s = u->starving.first)) {
@@ -423,5 +479,5 @@ void uring_repeat_sources(struct uring *u)
 bool uring_sources_wait(const struct uring *u)
 {
 	reactor_check_thread(u->r);
-	return u->retry.first || (u->starving.first && bufs_left(u));
+	return u->retry.first || (u->starving.first && bufs_left(u->r->rx));
 }

@@ -816,6 +816,7 @@ static uint64_t uring_now(struct weir_reactor *r)
 		.arm = uring_arm, \
 		.disarm = uring_disarm, \
 		.rx_returned = uring_rx_returned, \
+		.rx_end = uring_rx_end, \
 		.fd_register = uring_fd_register, \
 		.fd_unregister = uring_fd_unregister, \
 		.buf_register = uring_buf_register, \

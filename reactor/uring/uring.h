@@ -62,7 +62,8 @@
  *
  *	state    engaged  stale  queued
  *	QUIET    0        no     no
- *	WAITING  0        no     yes: u->starving if it receives, else u->retry
+ *	WAITING  0        no     yes: u->starving if it receives, else u->retry; no:
+ *				 of its own buffers none is free
  *	OUT      1        no     no
  *	STALE    1        yes    yes: u->stale, to be cancelled again
  *
@@ -191,6 +192,7 @@ struct uring {
 	bool no_poll_multi;
 	bool no_accept_multi;
 	bool no_recv_multi;
+	bool no_recvmsg_multi;
 	bool has_send_zc;
 	uint16_t zc_flags;		/* Flags of such a send. */
 	bool has_cqe_skip;
@@ -206,10 +208,8 @@ struct uring {
 
 	unsigned int fallback; /* Index in the ladder of setup flags. */
 
-	struct io_uring_buf_ring *rx_ring;	/* NULL: none. */
-	size_t rx_bytes;
-	uint32_t rx_left;			/* Buffers in it. */
-	bool rx_tried;
+	uint16_t rx_group;		/* Given to the last ring of buffers. */
+	uint32_t n_rx_rings;
 
 	uint16_t *free_bufs;		/* A stack of n_free_bufs indices. */
 	uint32_t n_free_bufs;
@@ -322,10 +322,18 @@ void uring_repeat_sources(struct uring *u);
 /* Whether some wait for nothing but an entry. */
 bool uring_sources_wait(const struct uring *u);
 
-/* uring/rx.c: give the kernel the receive free list, if it has such rings. */
-void uring_rx_setup(struct uring *u);
-void uring_rx_fini(struct uring *u);
-void uring_rx_returned(struct weir_reactor *r, unsigned int id);
+/*
+ * uring/rx.c: give the kernel a receive free list, if it has such rings; take it
+ * back, when no request uses it.
+ */
+void uring_rx_setup(struct uring *u, struct rx_free_list *rx);
+void uring_rx_withdraw(struct uring *u, struct rx_free_list *rx);
+void uring_rx_end(struct weir_reactor *r, struct rx_free_list *rx);
+void uring_rx_returned(struct weir_reactor *r, struct rx_free_list *rx,
+		       unsigned int id);
+
+/* uring/source.c: a buffer of @rx, which has one source, is free again. */
+void uring_feed_own(struct uring *u, struct rx_free_list *rx);
 
 /* uring/setup.c */
 int uring_fd_register(struct weir_reactor *r, int fd);

@@ -10,7 +10,7 @@ internal_tests += %D%/test-cached %D%/test-deferred %D%/test-errnos-host %D%/tes
 	%D%/test-fault %D%/test-group %D%/test-group-cpu %D%/test-group-fail \
 	%D%/test-group-load %D%/test-notify %D%/test-sigpipe %D%/test-spin \
 	%D%/test-stats %D%/test-stats-hostile %D%/test-stats-open \
-	%D%/test-steady %D%/test-uring %D%/test-uring-entry \
+	%D%/test-steady %D%/test-udp %D%/test-uring %D%/test-uring-entry \
 	%D%/test-uring-facts %D%/test-wheel
 mock_tests += %D%/test-stats-sections
 model_tests += %D%/test-cancel-model %D%/test-drain-model %D%/test-file-model \
@@ -47,4 +47,4 @@ without_threads += $(model_tests)
 without_threads += %D%/test-errnos %D%/test-errnos-host %D%/test-ev %D%/test-idle \
 	%D%/test-seccomp %D%/test-socket %D%/test-spin %D%/test-splice \
 	%D%/test-stats-open %D%/test-stats-process %D%/test-stats-sections \
-	%D%/test-timer %D%/test-uring %D%/test-uring-entry %D%/test-wheel
+	%D%/test-timer %D%/test-udp %D%/test-uring %D%/test-uring-entry %D%/test-wheel

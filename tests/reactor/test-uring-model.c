@@ -448,8 +448,8 @@ static void check_idle(struct play *p)
 	assert_null(u->retry.first);
 	assert_null(u->starving.first);
 	assert_int_equal(reactor_in_flight(p->r), 0);
-	if (u->rx_ring)
-		assert_int_equal(u->rx_left, p->r->rx->n);
+	if (p->r->rx->ring)
+		assert_int_equal(p->r->rx->left, p->r->rx->n);
 	else
 		assert_int_equal(p->r->rx->n_free, p->r->rx->n);
 	some_turns(p->r, 2);
