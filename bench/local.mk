@@ -31,6 +31,7 @@ bench_programs = \
 	%D%/bench-start \
 	%D%/bench-sync \
 	%D%/bench-timer \
+	%D%/bench-udp \
 	%D%/bench-vhost
 
 # What needs an RDMA device, as a guest's: tests/vm/run --rdma bench/bench-channel.
@@ -173,6 +174,8 @@ endif
 %C%_bench_sync_LDADD = $(bench_libs)
 %C%_bench_timer_SOURCES = %D%/bench-timer.c $(bench_common)
 %C%_bench_timer_LDADD = $(bench_libs)
+%C%_bench_udp_SOURCES = %D%/bench-udp.c $(bench_common)
+%C%_bench_udp_LDADD = $(bench_libs)
 
 # They are what `weir bench` runs, also where weir is installed.
 pkglibexec_PROGRAMS += $(bench_programs)

@@ -27,6 +27,7 @@ noinst_PROGRAMS += \
 	%D%/38-segments \
 	%D%/39-revoke \
 	%D%/40-safetensors \
+	%D%/42-dns-server \
 	%D%/43-http-files \
 	%D%/hello
 
@@ -62,6 +63,7 @@ noinst_PROGRAMS += \
 %C%_40_safetensors_LDADD = libweir-cuda.la libweir.la
 %C%_43_http_files_SOURCES = %D%/43-http-files.c %D%/http.h
 %C%_43_http_files_LDADD = libweir.la
+%C%_42_dns_server_LDADD = libweir.la
 %C%_hello_LDADD = libweir.la
 
 # Other loops with a reactor inside, and the other way round.

@@ -13,7 +13,9 @@
  *	              | cancel        | taken, error
  *	              +----> ended <--+
  *
- * Where there is no GSO (UDP_SEGMENT), a send of several segments becomes as many
+ * Sends that follow each other, of one size to one peer, become one message, which
+ * the kernel cuts (GSO, UDP_SEGMENT): its way through the kernel is most of what a
+ * datagram costs.  Where there is no GSO, a send of several segments becomes as many
  * messages.
  */
 
@@ -45,7 +47,8 @@
 #define UDP_GRO 104
 #endif
 
-#define OUT_BATCH 64u		/* Messages of one system call. */
+#define OUT_BATCH 64u		/* Messages of one system call, */
+#define OUT_PIECES 256u		/* which have so many datagrams. */
 #define LEN_MAX_4 65507u	/* Bytes of a datagram: 65535 less the headers. */
 #define LEN_MAX_6 65527u
 #define BUFS_MAX 32768u
@@ -67,6 +70,7 @@ struct weir_udp {
 	struct in_addr bound;	/* IPv4: what it is bound to. */
 	uint32_t flags;
 	bool no_gso;
+	uint32_t join_max;	/* Bytes of sends that may become one. */
 
 	struct rx_queue kept;	/* Came while it was paused. */
 	struct weir_op later;	/* Its callback hands out that, */
@@ -92,7 +96,7 @@ struct send {
 	uint32_t ifindex;
 	uint32_t sum;		/* Of the data; see base/own.h. */
 	uint16_t segment;	/* 0: one datagram. */
-	bool apart;		/* Segments are messages of their own. */
+	bool apart;		/* It, or each segment, is a message alone. */
 	int16_t before;		/* An error, perhaps of an earlier one. */
 	bool has_local;
 };
@@ -385,13 +389,15 @@ union control {
 	struct cmsghdr align;
 };
 
-/* Messages for the kernel, and the operation that each is of. */
+/* Messages for the kernel, and the first and number of the operations of each. */
 struct batch {
 	struct mmsghdr msgs[OUT_BATCH];
-	struct iovec iov[OUT_BATCH];
-	struct weir_op *op[OUT_BATCH];
+	struct weir_op *first[OUT_BATCH];
+	uint32_t n_ops[OUT_BATCH];
+	uint32_t len[OUT_BATCH];
 	union control control[OUT_BATCH];
-	unsigned int n;
+	struct iovec iov[OUT_PIECES];
+	uint32_t n, n_iov;
 };
 
 static void put_control(struct msghdr *msg, int level, int type,
@@ -436,51 +442,117 @@ static bool is_apart(const struct weir_udp *udp, const struct send *s)
 	return udp->no_gso || s->apart;
 }
 
-/* One message for @op, from @at on: all of it, or a segment.  Its bytes. */
-static uint32_t add(struct batch *b, const struct weir_udp *udp,
-		    struct weir_op *op, uint32_t at)
+static void put_piece(struct batch *b, struct weir_op *op, uint32_t at,
+		      uint32_t len)
+{
+	b->iov[b->n_iov++] = (struct iovec){
+		(char *)(uintptr_t)send_of(op)->data + at, len
+	};
+	b->len[b->n] += len;
+}
+
+/* One message for @op, from @at on: all of it, or a segment. */
+static void put_first(struct batch *b, const struct weir_udp *udp,
+		      struct weir_op *op, uint32_t at)
 {
 	const struct send *s = send_of(op);
-	struct send_addr *a = addr_of(op);
-	struct msghdr *msg = &b->msgs[b->n].msg_hdr;
 	uint32_t len = s->len - at;
 
 	if (s->segment && is_apart(udp, s) && len > s->segment)
 		len = s->segment;
-	b->iov[b->n] = (struct iovec){ (char *)(uintptr_t)s->data + at, len };
+	b->msgs[b->n].msg_hdr.msg_iov = &b->iov[b->n_iov];
+	b->first[b->n] = op;
+	b->n_ops[b->n] = 1;
+	b->len[b->n] = 0;
+	put_piece(b, op, at, len);
+}
+
+static bool may_join(const struct weir_udp *udp, const struct send *s)
+{
+	return !is_apart(udp, s) && !s->segment && !s->depart_ns && s->len &&
+	       s->len <= udp->join_max;
+}
+
+/* Whether @next can be a segment after @op, none of which is longer. */
+static bool joins(const struct weir_udp *udp, struct weir_op *op,
+		  struct weir_op *next)
+{
+	const struct send *s = send_of(op), *t = send_of(next);
+
+	return may_join(udp, t) && t->len <= s->len &&
+	       s->has_local == t->has_local && s->ifindex == t->ifindex &&
+	       !memcmp(addr_of(op), addr_of(next), sizeof(struct send_addr));
+}
+
+/* Sends after @op that become segments of its message: all of its size but the
+ * last.  Returns the one after them. */
+static struct weir_op *put_joined(struct batch *b, const struct weir_udp *udp,
+				  struct weir_op *op)
+{
+	uint32_t size = send_of(op)->len, last = size;
+	struct weir_op *next = op->next;
+
+	if (!may_join(udp, send_of(op)))
+		return next;
+	while (next && last == size && b->n_iov < OUT_PIECES &&
+	       b->n_ops[b->n] < WEIR_UDP_SEGMENTS_MAX &&
+	       joins(udp, op, next) &&
+	       b->len[b->n] + send_of(next)->len <= LEN_MAX_4) {
+		last = send_of(next)->len;
+		put_piece(b, next, 0, last);
+		b->n_ops[b->n]++;
+		next = next->next;
+	}
+	return next;
+}
+
+static void put_header(struct batch *b, const struct weir_udp *udp)
+{
+	struct msghdr *msg = &b->msgs[b->n].msg_hdr;
+	struct weir_op *op = b->first[b->n];
+	const struct send *s = send_of(op);
+	struct send_addr *a = addr_of(op);
+	uint16_t segment = b->n_ops[b->n] > 1 ? (uint16_t)s->len : s->segment;
+	bool named = a->peer.any.sa_family;
+
 	*msg = (struct msghdr){
-		.msg_iov = &b->iov[b->n],
-		.msg_iovlen = 1,
+		.msg_name = named ? &a->peer : NULL,
+		.msg_namelen = named ? len_of(&a->peer.any) : 0,
+		.msg_iov = msg->msg_iov,
+		.msg_iovlen = (size_t)(&b->iov[b->n_iov] - msg->msg_iov),
 		.msg_control = b->control[b->n].buf,
 	};
-	if (a->peer.any.sa_family) {
-		msg->msg_name = &a->peer;
-		msg->msg_namelen = len_of(&a->peer.any);
-	}
 	put_local(msg, udp, op);
-	if (s->segment && len > s->segment)
-		put_control(msg, IPPROTO_UDP, UDP_SEGMENT, &s->segment,
-			    sizeof(s->segment));
+	if (segment && b->len[b->n] > segment)
+		put_control(msg, IPPROTO_UDP, UDP_SEGMENT, &segment,
+			    sizeof(segment));
 	if (s->depart_ns)
 		put_control(msg, SOL_SOCKET, SCM_TXTIME, &s->depart_ns,
 			    sizeof(s->depart_ns));
 	if (!msg->msg_controllen)
 		msg->msg_control = NULL;
-	b->op[b->n++] = op;
-	return len;
+	b->n++;
+}
+
+static bool is_full(const struct batch *b)
+{
+	return b->n == OUT_BATCH || b->n_iov == OUT_PIECES;
 }
 
 static void fill(struct batch *b, const struct weir_udp *udp)
 {
-	struct weir_op *op;
+	struct weir_op *op = udp->sends.first, *next;
 	uint32_t at;
 
-	b->n = 0;
-	for (op = udp->sends.first; op && b->n < OUT_BATCH; op = op->next) {
+	b->n = b->n_iov = 0;
+	for (; op && !is_full(b); op = next) {
 		at = send_of(op)->done;
 		do {
-			at += add(b, udp, op, at);
-		} while (at < send_of(op)->len && b->n < OUT_BATCH);
+			put_first(b, udp, op, at);
+			next = put_joined(b, udp, op);
+			at += b->len[b->n];
+			put_header(b, udp);
+		} while (at < send_of(op)->len && !is_full(b));
 	}
 }
 
@@ -499,6 +571,14 @@ static int64_t send_virtual(int fd, struct batch *b)
 	return n;
 }
 
+/* Whether the kernel is asked to cut the first message. */
+static bool is_cut(const struct batch *b)
+{
+	const struct send *s = send_of(b->first[0]);
+
+	return b->n_ops[0] > 1 || (s->segment && b->len[0] > s->segment);
+}
+
 /* Returns how many were taken, or why the first was not. */
 static int64_t send_batch(struct weir_udp *udp, struct batch *b)
 {
@@ -510,6 +590,10 @@ static int64_t send_batch(struct weir_udp *udp, struct batch *b)
 		return -ENOBUFS;
 	if (fault_choice("udp_full"))
 		return -EAGAIN;
+	if (is_cut(b) && fault_choice("udp_offload"))
+		return -EIO;
+	if (is_cut(b) && fault_choice("udp_mtu"))
+		return -EINVAL;
 	do {
 		n = syscall(SYS_sendmmsg, udp->in.fd, b->msgs, b->n,
 			    MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -518,28 +602,43 @@ static int64_t send_batch(struct weir_udp *udp, struct batch *b)
 	return n < 0 ? -errno : n;
 }
 
-static void taken(struct weir_udp *udp, const struct batch *b, unsigned int n)
+static void taken(struct weir_udp *udp, const struct batch *b, uint32_t n)
 {
+	struct weir_op *op, *next;
 	struct send *s;
 
-	for (unsigned int i = 0; i < n; i++) {
-		s = send_of(b->op[i]);
-		s->done += (uint32_t)b->iov[i].iov_len;
-		settle(udp, s, 0);
-		if (s->done == s->len)
-			send_end(b->op[i], s->len);
+	for (uint32_t i = 0; i < n; i++) {
+		op = b->first[i];
+		for (uint32_t left = b->n_ops[i]; left--; op = next) {
+			next = op->next;
+			s = send_of(op);
+			settle(udp, s, 0);
+			s->done += b->n_ops[i] > 1 ? s->len : b->len[i];
+			if (s->done == s->len)
+				send_end(op, s->len);
+		}
 	}
 }
 
-/* The kernel, or the device, does not cut it.  What is wrong with it in any case,
- * the segments will show. */
-static bool cut_ourselves(struct weir_udp *udp, struct send *s, int64_t err)
+/*
+ * The kernel, or the device, does not cut the first message of @b: they go one by
+ * one, which will show what is wrong with them in any case.  EINVAL is for segments
+ * over the MTU, too.
+ */
+static bool cut_ourselves(struct weir_udp *udp, const struct batch *b,
+			  int64_t err)
 {
-	if (!s->segment || is_apart(udp, s) || (err != -EIO && err != -EINVAL))
+	struct weir_op *op = b->first[0];
+	struct send *s = send_of(op);
+
+	if ((err != -EIO && err != -EINVAL) || !is_cut(b))
 		return false;
-	s->apart = true;
 	if (err == -EIO)
 		udp->no_gso = true;
+	else if (b->n_ops[0] > 1)
+		udp->join_max = s->len - 1;
+	for (uint32_t n = b->n_ops[0]; n--; op = op->next)
+		send_of(op)->apart = true;
 	return true;
 }
 
@@ -548,7 +647,7 @@ static bool cut_ourselves(struct weir_udp *udp, struct send *s, int64_t err)
  * earlier datagram, and is then gone: the function of the socket is told of it.
  * Returns whether to go on.
  */
-static bool not_taken(struct weir_udp *udp, int64_t err)
+static bool not_taken(struct weir_udp *udp, const struct batch *b, int64_t err)
 {
 	struct weir_op *op = udp->sends.first;
 	struct send *s = send_of(op);
@@ -557,7 +656,7 @@ static bool not_taken(struct weir_udp *udp, int64_t err)
 		err = source_arm(&udp->out);
 		if (!err)
 			return false;
-	} else if (cut_ourselves(udp, s, err)) {
+	} else if (cut_ourselves(udp, b, err)) {
 		return true;
 	} else if (rx_error_passes(err) && !s->before) {
 		s->before = (int16_t)err;
@@ -578,9 +677,9 @@ static void flush(struct flush_node *node)
 		fill(&b, udp);
 		n = send_batch(udp, &b);
 		if (n > 0)
-			taken(udp, &b, (unsigned int)n);
+			taken(udp, &b, (uint32_t)n);
 		else
-			go_on = not_taken(udp, n ? n : -EAGAIN);
+			go_on = not_taken(udp, &b, n ? n : -EAGAIN);
 	}
 }
 
@@ -663,7 +762,7 @@ static void describe_send(struct weir_udp *udp, struct weir_op *op,
 		.len = msg->len,
 		.segment = msg->segment < msg->len ? (uint16_t)msg->segment : 0,
 	};
-	a->peer = msg->peer;
+	*a = (struct send_addr){ .peer = msg->peer };
 	if (msg->peer.any.sa_family && needs_interface(&msg->peer))
 		s->ifindex = msg->ifindex;
 	if (!msg->local.any.sa_family || is_multicast(&msg->local) ||
@@ -891,6 +990,7 @@ static void init(struct weir_udp *udp, const struct weir_udp_opts *o,
 	udp->arg = arg;
 	udp->flags = o->flags;
 	udp->sends_max = o->sends_max;
+	udp->join_max = BUF_MAX;
 	udp->flush.fn = flush;
 	op_queue_init(&udp->sends);
 	rx_queue_init(&udp->kept);

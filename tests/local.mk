@@ -103,7 +103,7 @@ rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
 rdma_helpers =
 test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-examples.sh \
 	%D%/check-models.sh %D%/check-probes.sh \
-	%D%/check-symbols.sh %D%/interop/http-files.sh \
+	%D%/check-symbols.sh %D%/interop/dns-server.sh %D%/interop/http-files.sh \
 	%D%/interop/weir-nbd.sh %D%/interop/weir-proxy.sh \
 	$(bench_scripts)
 # Those of them that run benchmarks: "make check pkglibexec_PROGRAMS= bench_scripts="

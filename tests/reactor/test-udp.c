@@ -421,6 +421,81 @@ static void segments_may_be_over_mtu(void **state)
 	end(&b);
 }
 
+/* Sends of one turn: of a size, one shorter, an empty one, another peer, longer. */
+static void send_several(struct weir_reactor *r)
+{
+	static const uint32_t lens[] = { 100, 100, 100, 40, 100, 0, 100, 200,
+					 100, 100 };
+	static struct seen c;
+	struct rec rec[N_OF(lens)];
+	struct weir_udp_msg msg;
+	uint32_t at = 0;
+
+	begin(r, &a);
+	begin(r, &b);
+	begin(r, &c);
+	for (uint32_t i = 0; i < N_OF(lens); i++) {
+		memcpy(big + at, &i, 4);
+		msg = msg_to(i == 6 ? &c : &b, big + at, lens[i]);
+		at += lens[i] + 4;
+		rec_init(&rec[i]);
+		STARTS(weir_udp_send(a.udp, &rec[i].op, &msg));
+	}
+	UNTIL(r, b.n == N_OF(lens) - 1 && c.n == 1);
+	for (uint32_t i = 0, k = 0; i < N_OF(lens); i++) {
+		UNTIL(r, rec[i].calls);
+		assert_int_equal(rec[i].res, lens[i]);
+		if (i == 6)
+			continue;
+		if (lens[i])
+			assert_int_equal(b.numbers[k], i);
+		k++;
+	}
+	assert_int_equal(c.numbers[0], 6);
+	assert_int_equal(b.last.len, 100);
+	end(&a);
+	end(&b);
+	end(&c);
+}
+
+static void sends_of_a_turn_are_datagrams(void **state)
+{
+	send_several(start_reactor(state));
+}
+
+static int no_offload(const char *name)
+{
+	return !strcmp(name, "udp_offload");
+}
+
+/* As a device that cannot compute checksums: EIO. */
+static void device_needs_no_offload(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+
+	fault_ask(no_offload);
+	send_several(r);
+	send_segments(r);
+	fault_ask(NULL);
+}
+
+/* As a path whose MTU is smaller than the datagrams: EINVAL, for each size. */
+static int is_over_mtu(const char *name)
+{
+	return !strcmp(name, "udp_mtu");
+}
+
+static void datagrams_may_be_over_mtu(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+
+	fault_ask(is_over_mtu);
+	send_several(r);
+	send_several(r);
+	send_segments(r);
+	fault_ask(NULL);
+}
+
 static void receive_joined(struct weir_reactor *r, bool gro)
 {
 	struct weir_udp_msg msg;
@@ -1062,6 +1137,9 @@ int main(void)
 		CASE(segments_are_datagrams),
 		CASE(segments_need_no_gso),
 		CASE(segments_may_be_over_mtu),
+		CASE(sends_of_a_turn_are_datagrams),
+		CASE(device_needs_no_offload),
+		CASE(datagrams_may_be_over_mtu),
 		CASE(joined_datagrams_have_segment),
 		CASE(without_gro_each_is_reported),
 		CASE(arrival_has_time),
