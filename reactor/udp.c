@@ -1017,7 +1017,7 @@ int weir_udp_create(struct weir_udp **ret, struct weir_reactor *r, int fd,
 	if (!err)
 		err = set_flags(udp, fd);
 	udp->no_gso = !err && !has_gso(fd);
-	if (!err && rx_make(&udp->rx, o.bufs, (RX_HEAD + o.buf_size + 63) & ~63u))
+	if (!err && rx_make(&udp->rx, o.bufs, (RX_HEAD + o.buf_size + 7) & ~7u))
 		err = why(-ENOMEM, "weir_udp_create: no memory for %u buffers "
 			  "of %u bytes", o.bufs, o.buf_size);
 	if (!err)

@@ -157,6 +157,14 @@ const struct program programs[] = {
 		.question = "How long does it take to register 256 MiB?",
 		.bare = "liburing",
 	}, {
+		.name = "udp",
+		.measures = "UDP echo: rate and CPU",
+		.beside = "recvmmsg, libuv",
+		.takes = "backend depth",
+		.question = "How fast is a UDP server?",
+		.ours = "weir uring|weir",
+		.bare = "bare mmsg",
+	}, {
 		.name = "shared",
 		.measures = "messages between two processes, in exported "
 			    "memory",

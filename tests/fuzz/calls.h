@@ -45,6 +45,7 @@
 #include <weir/sync-remote.h>
 #include <weir/sync.h>
 #include <weir/timer.h>
+#include <weir/udp.h>
 #include <weir/uring.h>
 #include <weir/watch.h>
 
@@ -64,15 +65,16 @@ enum {
 enum what {
 	A_FD, A_DMA, A_CHAIN, A_PIPELINE, A_POOL, AN_INVENTORY, A_MMAP, A_BUF,
 	A_DOMAIN, A_TIMER, A_WATCH, AN_EVENT, A_SIGNAL, A_POLLER, AN_ACCEPTOR,
-	A_STREAM, A_RECEIVER, A_SYNC, A_LEASE, AN_EXPORTER, A_SHARED_POOL, A_GROUP,
-	A_PAGE, A_DEVICE, A_DM, KEPT, A_TRANSLATION, A_HOOK, AN_OBJECT,
+	A_STREAM, A_RECEIVER, A_UDP, A_SYNC, A_LEASE, AN_EXPORTER, A_SHARED_POOL,
+	A_GROUP, A_PAGE, A_DEVICE, A_DM, KEPT, A_DATAGRAM, A_TRANSLATION, A_HOOK,
+	AN_OBJECT,
 	N_WHATS,
 };
 
 enum { OF_EACH = 8 };
 
 /* Of descriptors. */
-enum { FD_FILE, FD_STREAM, FD_PIPE, FD_LISTENS };
+enum { FD_FILE, FD_STREAM, FD_PIPE, FD_LISTENS, FD_DATAGRAMS };
 
 struct core {
 	struct weir_reactor *r;	/* NULL: none. */
@@ -143,7 +145,7 @@ struct call {
 };
 
 extern const struct call calls_reactor[], calls_op[], calls_source[],
-	calls_dma[], calls_flow[], calls_mem[], calls_share[];
+	calls_udp[], calls_dma[], calls_flow[], calls_mem[], calls_share[];
 
 struct world {
 	uint64_t random;

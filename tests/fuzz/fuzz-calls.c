@@ -58,7 +58,7 @@ static uint64_t seed;
 static const char *backend_name = "none";
 
 static const struct call *const tables[] = {
-	calls_reactor, calls_op, calls_source, calls_dma, calls_flow,
+	calls_reactor, calls_op, calls_source, calls_udp, calls_dma, calls_flow,
 	calls_mem, calls_share,
 };
 
@@ -472,6 +472,12 @@ static int64_t destroy(struct object *o)
 	case A_RECEIVER:
 		CALLV(weir_receiver_destroy, o->h);
 		return 0;
+	case A_UDP:
+		CALLV(weir_udp_destroy, o->h);
+		return 0;
+	case A_DATAGRAM:
+		CALLV(weir_udp_release, o->of->h, o->h);
+		return 0;
 	case KEPT:
 		CALLV(weir_receiver_release, o->core->r, o->h);
 		return 0;
@@ -847,7 +853,8 @@ static void drain(void)
 			(void)CALL(weir_group_run, w.objects[A_GROUP][n]->h);
 		}
 	destroy_all(KEPT);
-	for (n = A_TIMER; n <= A_RECEIVER; n++)
+	destroy_all(A_DATAGRAM);
+	for (n = A_TIMER; n <= A_UDP; n++)
 		destroy_all((enum what)n);
 	destroy_all(AN_EXPORTER);
 	for (n = 0; n < TURNS_TO_DRAIN && in_flight(); n++) {
@@ -991,7 +998,8 @@ static bool was_called(const char *name)
 static bool is_mentioned(const char *name)
 {
 	static const char *const files[] = {
-		"reactor", "op", "source", "dma", "flow", "mem", "share",
+		"reactor", "op", "source", "udp", "dma", "flow", "mem",
+		"share",
 	};
 	char line[256], path[64];
 	bool found = false;

@@ -50,7 +50,7 @@ fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-http \
 	%D%/run-nbd %D%/run-sim %D%/run-stats
 %C%_run_calls_SOURCES = %D%/fuzz-calls.c %D%/calls-dma.c %D%/calls-flow.c \
 	%D%/calls-mem.c %D%/calls-op.c %D%/calls-reactor.c \
-	%D%/calls-share.c %D%/calls-source.c %D%/calls.h
+	%D%/calls-share.c %D%/calls-source.c %D%/calls-udp.c %D%/calls.h
 %C%_run_calls_LDADD = $(weir_sim) libweir.la
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
 %C%_run_command_LDADD = $(weir_rdma) $(weir_fabric) libweir-cuda.la libweir.la

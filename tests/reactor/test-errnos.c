@@ -21,6 +21,7 @@
 #include <weir/stats.h>
 #include <weir/stream.h>
 #include <weir/timer.h>
+#include <weir/udp.h>
 #include <weir/uring.h>
 #include <weir/watch.h>
 
@@ -583,6 +584,41 @@ RETURNS(weir_receiver_set, ESHUTDOWN)
 	err = weir_receiver_set(rec, 1);
 	weir_receiver_destroy(rec);
 	close_pair(sv);
+	return err;
+}
+
+RETURNS(weir_udp_open, EMFILE)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	int fd;
+
+	(void)state;
+	no_descriptors();
+	return plenty(weir_udp_open(&fd, (struct sockaddr *)&at, NULL, 0));
+}
+
+static int ignore_datagram(struct weir_udp *udp,
+			   const struct weir_udp_msg *msg, int err, void *arg)
+{
+	(void)udp, (void)msg, (void)err, (void)arg;
+	return WEIR_UDP_DONE;
+}
+
+RETURNS(weir_udp_create, ENOMEM)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_udp *udp = NULL;
+	int64_t err;
+	int fd;
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(weir_udp_open(&fd, (struct sockaddr *)&at, NULL, 0),
+			 0);
+	no_memory();
+	err = plenty(weir_udp_create(&udp, r, fd, NULL, ignore_datagram,
+				     NULL));
+	close(fd);
 	return err;
 }
 

@@ -9,6 +9,7 @@
 #include <weir/sim/host.h>
 #include <weir/sim/socket.h>
 #include <weir/socket.h>
+#include <weir/udp.h>
 #include <weir/watch.h>
 
 #define BIT(kind) (UINT64_C(1) << (kind))
@@ -279,12 +280,193 @@ static void addresses_of_datagrams_are_checked(void **state)
 	net_end(&n);
 }
 
+/* What a struct weir_udp was told; it may answer. */
+struct told {
+	struct weir_udp *udp;
+	int n, errors, err;
+	uint64_t sum;		/* Of the first bytes, and their order. */
+	bool answers;
+	struct weir_udp_msg last;
+	char text[32];
+	struct rec sends[400];
+	int sent;
+};
+
+static int on_datagram(struct weir_udp *udp, const struct weir_udp_msg *msg,
+		       int err, void *arg)
+{
+	struct told *t = arg;
+	struct weir_udp_msg answer;
+
+	if (err) {
+		t->errors++;
+		t->err = err;
+		return WEIR_UDP_DONE;
+	}
+	t->n++;
+	t->last = *msg;
+	t->sum = 31 * t->sum + *(unsigned char *)msg->data;
+	memcpy(t->text, msg->data, msg->len);
+	if (!t->answers)
+		return WEIR_UDP_DONE;
+	answer = *msg;
+	answer.data = t->text;
+	rec_init(&t->sends[t->sent]);
+	assert_int_equal(weir_udp_send(udp, &t->sends[t->sent++].op, &answer),
+			 0);
+	return WEIR_UDP_DONE;
+}
+
+static void begin_udp(struct net *n, int i, struct told *t, uint32_t flags)
+{
+	struct weir_udp_opts opts = { .size = sizeof(opts), .flags = flags,
+				      .bufs = 4, .buf_size = 32 };
+
+	memset(t, 0, sizeof(*t));
+	assert_int_equal(weir_udp_create(&t->udp, n->r, n->fd[i], &opts,
+					 on_datagram, t), 0);
+}
+
+static void send_from(struct told *t, const char *text, uint32_t len,
+		      const char *to)
+{
+	struct weir_udp_msg msg = { .data = (void *)(uintptr_t)text,
+				    .len = len };
+	struct rec *rec = &t->sends[t->sent++];
+
+	msg.peer.in = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_port = htons(53),
+		.sin_addr.s_addr = inet_addr(to),
+	};
+	rec_init(rec);
+	assert_int_equal(weir_udp_send(t->udp, &rec->op, &msg), 0);
+}
+
+static void udp_socket_answers_in_a_world(void **state)
+{
+	static struct told a, b;
+	struct net n;
+
+	(void)state;
+	net_begin(&n, 1, 0);
+	begin_udp(&n, 0, &a, WEIR_UDP_GRO);
+	begin_udp(&n, 1, &b, WEIR_UDP_LOCAL | WEIR_UDP_TIMES);
+	b.answers = true;
+	send_from(&a, "question", 8, "10.0.0.2");
+	run(&n);
+	assert_int_equal(a.n, 1);
+	assert_memory_equal(a.text, "question", 8);
+	assert_int_equal(a.sends[0].res, 8);
+	assert_int_equal(b.last.local.in.sin_addr.s_addr,
+			 inet_addr("10.0.0.2"));
+	assert_int_equal(ntohs(b.last.local.in.sin_port), 53);
+	assert_int_equal(b.last.peer.in.sin_addr.s_addr,
+			 inet_addr("10.0.0.1"));
+	assert_true(b.last.arrived_ns > 0);
+	/* As on Linux: an empty one, one that is too long. */
+	send_from(&a, "", 0, "10.0.0.2");
+	run(&n);
+	assert_int_equal(b.last.len, 0);
+	b.answers = false;
+	send_from(&a, "0123456789012345678901234567890123456789"
+		  "0123456789012345678901234567890123456789", 80, "10.0.0.2");
+	run(&n);
+	assert_int_equal(b.last.flags, WEIR_UDP_TRUNCATED);
+	assert_in_range(b.last.len, 32, 79);
+	weir_udp_destroy(a.udp);
+	weir_udp_destroy(b.udp);
+	net_end(&n);
+}
+
+static uint64_t stormy(uint64_t seed, int *got)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+	static struct told a, b;
+	uint64_t sum;
+	struct net n;
+
+	net_begin(&n, seed, BIT(WEIR_SIM_STALL) | BIT(WEIR_SIM_REORDER) |
+			    BIT(WEIR_SIM_DELAY));
+	begin_udp(&n, 0, &a, 0);
+	begin_udp(&n, 1, &b, 0);
+	for (int i = 0; i < 26; i++)
+		send_from(&a, letters + i, 1, "10.0.0.2");
+	run(&n);
+	for (int i = 0; i < 26; i++)
+		assert_int_equal(a.sends[i].res, 1);
+	*got = b.n;
+	sum = b.sum;
+	weir_udp_destroy(a.udp);
+	weir_udp_destroy(b.udp);
+	net_end(&n);
+	return sum;
+}
+
+/* Loss, doubles and order are the seed's. */
+static void seed_decides_what_a_udp_socket_gets(void **state)
+{
+	int got, again, some_lost = 0, different = 0;
+	uint64_t sum, last = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		sum = stormy(seed, &got);
+		assert_int_equal(stormy(seed, &again), sum);
+		assert_int_equal(got, again);
+		some_lost += got != 26;
+		different += sum != last;
+		last = sum;
+	}
+	assert_true(some_lost > 0);
+	assert_int_equal(different, 8);
+}
+
+static void udp_socket_ends_with_its_host(void **state)
+{
+	struct sockaddr_in group = { .sin_family = AF_INET };
+	const struct sockaddr *g = (const struct sockaddr *)&group;
+	struct weir_udp_opts opts = { .size = sizeof(opts),
+				      .flags = WEIR_UDP_TXTIME };
+	static struct told a, b;
+	struct weir_udp *udp;
+	struct net n;
+
+	(void)state;
+	group.sin_addr.s_addr = inet_addr("239.1.2.3");
+	net_begin(&n, 1, 0);
+	assert_int_equal(weir_udp_create(&udp, n.r, n.fd[0], &opts, on_datagram,
+					 &a), -EOPNOTSUPP);
+	begin_udp(&n, 0, &a, 0);
+	begin_udp(&n, 1, &b, 0);
+	assert_int_equal(weir_udp_join(a.udp, g, NULL, 0), -EOPNOTSUPP);
+	assert_int_equal(weir_udp_leave(a.udp, g, NULL, 0), -EOPNOTSUPP);
+	assert_int_equal(weir_udp_option(a.udp, WEIR_UDP_TTL, 1), -EOPNOTSUPP);
+	assert_false(weir_udp_is_ended(b.udp));
+	weir_sim_power_cut(n.sim, "b:");
+	run(&n);
+	assert_int_equal(b.errors, 1);
+	assert_int_equal(b.err, -EIO);
+	assert_true(weir_udp_is_ended(b.udp));
+	assert_int_equal(weir_udp_set(b.udp, 0), 0);
+	assert_int_equal(weir_udp_set(b.udp, 1), 0);
+	send_from(&b, "x", 1, "10.0.0.1");
+	run(&n);
+	assert_int_equal(b.sends[0].res, -EIO);
+	assert_int_equal(b.errors, 1);
+	weir_udp_destroy(a.udp);
+	weir_udp_destroy(b.udp);
+	net_end(&n);
+}
+
 static const struct harness_case cases[] = {
 	CASE(datagram_arrives_as_a_whole),
 	CASE(operations_have_addresses),
 	CASE(datagrams_are_lost_doubled_and_late),
 	CASE(datagram_to_nobody_is_refused_or_lost),
 	CASE(addresses_of_datagrams_are_checked),
+	CASE(udp_socket_answers_in_a_world),
+	CASE(seed_decides_what_a_udp_socket_gets),
+	CASE(udp_socket_ends_with_its_host),
 };
 
 int main(void)
