@@ -38,6 +38,7 @@ struct server {
 };
 
 static struct server server;
+static struct weir_reactor *reactor;
 
 static void on_sent(struct weir_op *op, int64_t res)
 {
@@ -115,6 +116,10 @@ static int on_question(struct weir_udp *udp, const struct weir_udp_msg *msg,
 	struct weir_udp_msg reply;
 	struct answer *a = s->free;
 
+	if (err && weir_udp_is_ended(udp)) {
+		fprintf(stderr, "the socket: %s\n", strerror(-err));
+		weir_reactor_break(reactor);
+	}
 	if (err || !a)
 		return WEIR_UDP_DONE;
 	reply = *msg;
@@ -130,7 +135,6 @@ static int on_question(struct weir_udp *udp, const struct weir_udp_msg *msg,
 
 /* The client of the self-test: one question, one answer. */
 
-static struct weir_reactor *reactor;
 static int found;
 
 static int on_answer(struct weir_udp *udp, const struct weir_udp_msg *msg,

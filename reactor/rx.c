@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/own.h"
 #include "reactor/op-inline.h"
+#include "reactor/source.h"
 
 #include <weir/socket.h>
 
@@ -170,7 +171,8 @@ static void fill_head(struct rx_head *head, const struct mmsghdr *m)
 	head->flags = (uint32_t)m->msg_hdr.msg_flags;
 }
 
-int rx_datagrams(struct rx_free_list *rx, int fd, unsigned int max, int *ids)
+/* Their ids in @ids; they are out then. */
+static int take_datagrams(struct rx_free_list *rx, int fd, unsigned int max, int *ids)
 {
 	struct mmsghdr msgs[RX_BATCH];
 	struct iovec iov[RX_BATCH];
@@ -194,4 +196,40 @@ int rx_datagrams(struct rx_free_list *rx, int fd, unsigned int max, int *ids)
 		fill_head(rx_buf(rx, ids[i]), &msgs[i]);
 	}
 	return (int)got;
+}
+
+/*
+ * As many buffers are described to the kernel as the last call has filled, and some
+ * more: describing 64 for one datagram costs more than that datagram.
+ */
+#define BATCH_LEAST 4u
+
+static unsigned int next_batch(const struct source *s, unsigned int n)
+{
+	if (n == s->batch)
+		return n < RX_BATCH / 2 ? 2 * n : RX_BATCH;
+	return n < s->batch / 4 && s->batch > BATCH_LEAST ? s->batch / 2 :
+							    s->batch;
+}
+
+int rx_take_datagrams(struct source *s, unsigned int max)
+{
+	struct weir_reactor *r = s->reactor;
+	struct rx_free_list *rx = s->rx;
+	int ids[RX_BATCH], n;
+
+	debug_check(s->kind == SOURCE_DATAGRAM && s->engaged);
+	if (s->batch < BATCH_LEAST)
+		s->batch = BATCH_LEAST;
+	n = take_datagrams(rx, s->fd, s->batch < max ? s->batch : max, ids);
+	if (n <= 0)
+		return n;
+	s->batch = next_batch(s, (unsigned int)n);
+	for (int i = 0; i < n; i++) {
+		if (s->zombie)
+			rx_put(r, rx, ids[i]);
+		else
+			source_deliver(s, rx->info[ids[i]].len, ids[i]);
+	}
+	return n;
 }

@@ -135,11 +135,12 @@ struct rx_head {
 #define RX_BATCH 64u		/* Datagrams of one system call. */
 
 /*
- * Take at most @max datagrams, and RX_BATCH, that @fd has, with one system call,
- * into buffers of @rx, which are out then, with their ids in @ids.  Returns how many,
- * or a negative errno: -ENOBUFS if there is no buffer.
+ * For backends, when the SOURCE_DATAGRAM @s is readable: take what is there with one
+ * system call, at most @max and RX_BATCH, and deliver it.  @s must be engaged, so that
+ * it may be destroyed meanwhile.  Returns how many there were, or a negative errno,
+ * with -EAGAIN if there is nothing and -ENOBUFS if there is no buffer.
  */
-int rx_datagrams(struct rx_free_list *rx, int fd, unsigned int max, int *ids);
+int rx_take_datagrams(struct source *s, unsigned int max);
 
 /* Whether @err is of an earlier datagram or of the network, and the socket goes
  * on. */

@@ -14,7 +14,6 @@
 #include "base/why.h"
 #include "reactor/io.h"
 #include "reactor/op-inline.h"
-#include "reactor/rx.h"
 
 static void source_stop(struct reactor_obj *obj)
 {
@@ -95,42 +94,6 @@ int64_t source_set_take(struct source *s)
 	if (p.revents & POLLNVAL)
 		return -EBADF;
 	return io_poll_events(p.revents, s->events);
-}
-
-/*
- * As many buffers are described to the kernel as the last call has filled, and some
- * more: describing 64 for one datagram costs more than that datagram.
- */
-#define BATCH_LEAST 4u
-
-static unsigned int next_batch(const struct source *s, unsigned int n)
-{
-	if (n == s->batch)
-		return n < RX_BATCH / 2 ? 2 * n : RX_BATCH;
-	return n < s->batch / 4 && s->batch > BATCH_LEAST ? s->batch / 2 :
-							    s->batch;
-}
-
-int source_take_datagrams(struct source *s, unsigned int max)
-{
-	struct weir_reactor *r = s->reactor;
-	struct rx_free_list *rx = s->rx;
-	int ids[RX_BATCH], n;
-
-	debug_check(s->kind == SOURCE_DATAGRAM && s->engaged);
-	if (s->batch < BATCH_LEAST)
-		s->batch = BATCH_LEAST;
-	n = rx_datagrams(rx, s->fd, s->batch < max ? s->batch : max, ids);
-	if (n <= 0)
-		return n;
-	s->batch = next_batch(s, (unsigned int)n);
-	for (int i = 0; i < n; i++) {
-		if (s->zombie)
-			rx_put(r, rx, ids[i]);
-		else
-			source_deliver(s, rx->info[ids[i]].len, ids[i]);
-	}
-	return n;
 }
 
 /* A character device may have no poll: only epoll_ctl(2) tells. */

@@ -114,14 +114,6 @@ static inline void source_deliver(struct source *s, int64_t res, int rx_id)
 }
 
 /*
- * For backends, when a SOURCE_DATAGRAM is readable: take what is there with one
- * system call, and deliver it, at most @max.  @s must be engaged, so that it may be
- * destroyed meanwhile.  Returns how many were delivered, or a negative errno, with
- * -EAGAIN if there is nothing and -ENOBUFS if there is no buffer.
- */
-int source_take_datagrams(struct source *s, unsigned int max);
-
-/*
  * For backends that cannot wait for all events of the watch @s: make an epoll
  * set for it alone, which is readable when one of its events is there (with
  * WEIR_EDGE: until that is taken).  0 or a negative errno.

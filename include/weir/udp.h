@@ -105,6 +105,7 @@ struct weir_udp_msg {
 	uint64_t reserved[4];	/* 0. */
 };
 
+/* Segments of a send, at most. */
 #define WEIR_UDP_SEGMENTS_MAX 64
 
 /* Flags of weir_udp_opts. */
@@ -216,6 +217,7 @@ WEIR_API int weir_udp_create(struct weir_udp **ret, struct weir_reactor *r,
  *   -EMSGSIZE      it is longer than a datagram may be
  *   -EDESTADDRREQ  it has no peer, and the socket is not connected
  *   -EINVAL, -ENETUNREACH  .local is no address of this machine
+ *
  * A pending error of an earlier datagram is not this one's: the function of the
  * socket is told of that, and @msg is sent.  The detail has the bytes that the
  * kernel has taken.
@@ -261,8 +263,12 @@ WEIR_API void weir_udp_release(struct weir_udp *udp, const void *data);
 WEIR_API int weir_udp_set(struct weir_udp *udp, int on);
 
 /*
- * Returns 1 if receiving has ended, after an error that the callback was told
- * of, such as -EBADF or -ENOMEM, and @udp can only be destroyed; else 0.
+ * Whether receiving has ended.
+ *
+ * It does so after an error that is not the network's, which the callback is told
+ * of.  @udp can only be destroyed then.
+ *
+ * Returns 1 if it has, else 0.
  *
  * Call on the socket's reactor.
  */
@@ -303,6 +309,8 @@ WEIR_API int weir_udp_join(struct weir_udp *udp, const struct sockaddr *group,
  *   -EOPNOTSUPP     the world is simulated
  *
  * Call on the socket's reactor.  Does not block.
+ *
+ * Re-creates uv_udp_set_membership(), with UV_LEAVE_GROUP.
  */
 WEIR_API int weir_udp_leave(struct weir_udp *udp, const struct sockaddr *group,
 			    const struct sockaddr *source, uint32_t ifindex);

@@ -281,7 +281,7 @@ static unsigned int run_datagrams(struct weir_reactor *r, struct source *s,
 	s->engaged = 1;
 	for (calls = 0; calls < EV_DATAGRAMS_MAX && n < max; calls++) {
 		asked = s->batch;
-		got = source_take_datagrams(s, max - n);
+		got = rx_take_datagrams(s, max - n);
 		if (got == -ENOBUFS)
 			starve(b, s);
 		if (got == -EAGAIN || got == -ENOBUFS)

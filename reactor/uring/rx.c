@@ -67,6 +67,7 @@ void uring_rx_setup(struct uring *u, struct rx_free_list *rx)
 	io_uring_buf_ring_advance(rx->ring, (int)rx->n);
 }
 
+/* Those that are not out were the ring's. */
 void uring_rx_end(struct weir_reactor *r, struct rx_free_list *rx)
 {
 	struct uring *u = uring_of(r);
@@ -79,21 +80,13 @@ void uring_rx_end(struct weir_reactor *r, struct rx_free_list *rx)
 	munmap(rx->ring, rx->ring_bytes);
 	rx->ring = NULL;
 	rx->in_kernel = false;
-}
-
-/* Those that are not out are the ring's. */
-void uring_rx_withdraw(struct uring *u, struct rx_free_list *rx)
-{
-	reactor_check_thread(u->r);
-	if (!rx->ring)
-		return;
-	uring_rx_end(u->r, rx);
 	for (uint32_t i = 0; i < rx->n; i++)
 		if (!rx->info[i].out)
 			rx->free[rx->n_free++] = (uint16_t)i;
 }
 
-/* Starving receivers are fed in the next turn, or before the next sleep. */
+/* Starving receivers are fed in the next turn, or before the next sleep; the only
+ * source of a list now, if it has no request. */
 void uring_rx_returned(struct weir_reactor *r, struct rx_free_list *rx,
 		       unsigned int id)
 {
@@ -103,6 +96,6 @@ void uring_rx_returned(struct weir_reactor *r, struct rx_free_list *rx,
 		provide(rx, id, 0);
 		io_uring_buf_ring_advance(rx->ring, 1);
 	}
-	if (rx->source)
-		uring_feed_own(uring_of(r), rx);
+	if (rx->source && rx->source->armed)
+		uring_arm(r, rx->source);
 }

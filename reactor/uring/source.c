@@ -177,18 +177,9 @@ static void want(struct uring *u, struct source *s, bool poll_first)
 
 	debug_check(!s->engaged && !s->queued);
 	if (hungry && s->rx->source)
-		return; /* uring_feed_own() */
+		return; /* uring_rx_returned() */
 	if (hungry || !request(u, s, poll_first))
 		list_push(list_of(u, s), s);
-}
-
-void uring_feed_own(struct uring *u, struct rx_free_list *rx)
-{
-	struct source *s = rx->source;
-
-	reactor_check_thread(u->r);
-	if (s->armed && !s->engaged && !s->queued)
-		list_push(&u->retry, s);
 }
 
 /* Its request has ended, and was delivered. */
@@ -225,7 +216,7 @@ static bool ask_otherwise(struct uring *u, struct source *s, int32_t *res)
 
 	*no_multi = s->multi;
 	if (s->multi && s->kind == SOURCE_DATAGRAM)
-		uring_rx_withdraw(u, s->rx);
+		uring_rx_end(u->r, s->rx);
 	if (s->multi && s->kind == SOURCE_WATCH && !s->set)
 		*res = source_set_open(s);
 	return s->multi && (s->kind != SOURCE_WATCH || s->set);
@@ -320,7 +311,7 @@ static void receive_now(struct uring *u, struct source *s)
 /* Likewise, and the rest at its next request. */
 static void take_datagrams(struct uring *u, struct source *s)
 {
-	int n = source_take_datagrams(s, u->r->turn_max);
+	int n = rx_take_datagrams(s, u->r->turn_max);
 
 	if (n < 0)
 		deliver(u, s, n, -1);

@@ -327,13 +327,9 @@ bool uring_sources_wait(const struct uring *u);
  * back, when no request uses it.
  */
 void uring_rx_setup(struct uring *u, struct rx_free_list *rx);
-void uring_rx_withdraw(struct uring *u, struct rx_free_list *rx);
 void uring_rx_end(struct weir_reactor *r, struct rx_free_list *rx);
 void uring_rx_returned(struct weir_reactor *r, struct rx_free_list *rx,
 		       unsigned int id);
-
-/* uring/source.c: a buffer of @rx, which has one source, is free again. */
-void uring_feed_own(struct uring *u, struct rx_free_list *rx);
 
 /* uring/setup.c */
 int uring_fd_register(struct weir_reactor *r, int fd);

@@ -192,7 +192,7 @@ static void server_answers_copy_of_question(void **state)
 }
 
 /* More than one system call takes, and more than there are buffers. */
-static void many_datagrams_arrive_in_order(void **state)
+static void datagrams_arrive_in_order(void **state)
 {
 	static struct rec rec[N_MAX];
 	static uint32_t number[N_MAX];
@@ -525,7 +525,7 @@ static void joined_datagrams_have_segment(void **state)
 	receive_joined(start_reactor(state), !kernel_is_before(5, 0));
 }
 
-static void without_gro_each_is_reported(void **state)
+static void datagrams_without_gro_are_not_joined(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 
@@ -1129,7 +1129,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(datagram_arrives_with_its_peer),
 		CASE(server_answers_copy_of_question),
-		CASE(many_datagrams_arrive_in_order),
+		CASE(datagrams_arrive_in_order),
 		CASE(long_datagram_is_reported_truncated),
 		CASE(ipv6_has_addresses_too),
 		CASE(answer_leaves_from_address_that_was_asked),
@@ -1141,7 +1141,7 @@ int main(void)
 		CASE(device_needs_no_offload),
 		CASE(datagrams_may_be_over_mtu),
 		CASE(joined_datagrams_have_segment),
-		CASE(without_gro_each_is_reported),
+		CASE(datagrams_without_gro_are_not_joined),
 		CASE(arrival_has_time),
 		CASE(departure_may_have_time),
 		CASE(group_gets_what_is_sent_to_it),

@@ -67,6 +67,7 @@
 #include <weir/sync-remote.h>
 #include <weir/sync.h>
 #include <weir/timer.h>
+#include <weir/udp.h>
 #include <weir/uring.h>
 #include <weir/watch.h>
 #include <weir/rdma/mw.h>
@@ -267,6 +268,15 @@ static uint32_t i, j;
 static pid_t pid;
 #elif defined(SNIPPETS_OF_shared_pool)
 static struct weir_shared_pool *shared;
+#elif defined(SNIPPETS_OF_udp)
+struct answer {
+	struct weir_op op;
+	struct weir_udp_msg msg;
+	char text[512];
+};
+struct answer *take_answer(void *from);
+void give_back(struct answer *a);
+uint32_t fill(char *to, const void *question, uint32_t bytes);
 #elif defined(SNIPPETS_OF_lease)
 static struct weir_mmap *m;
 #elif defined(SNIPPETS_OF_sync_remote)
