@@ -19,7 +19,7 @@
  *	io.c         what they have in common: start, steps, buffers, cancel
  *	io-sync.c    an operation as blocking system calls
  *	source.h     what delivers again and again; watch.c event.c signal.c
- *	             acceptor.c receiver.c; poller.c
+ *	             acceptor.c receiver.c udp.c; poller.c
  *	backend.h    the table of a backend; uring/, ev/
  *	stats/       the page that others read; page.h, publish.h
  *	group/       many reactors, and what other threads send to one:

@@ -4,7 +4,7 @@
 
 /*
  * A source: an object to which the backend delivers again and again after one
- * request.  Embedded, first, in watches, acceptors and receivers.
+ * request.  Embedded, first, in watches, acceptors, receivers and UDP sockets.
  *
  *	       arm()                destroy()
  *	QUIET --------> ARMED   ------------------+

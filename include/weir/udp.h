@@ -33,9 +33,11 @@
  *
  * The socket is a plain descriptor, of the caller: make it with weir_udp_open(),
  * or with socket(2).  While it has a struct weir_udp, do not receive from it in
- * another way.  In a simulated world it is weir_sim_datagram()'s; GRO joins
- * nothing there, and multicast, WEIR_UDP_TXTIME and the options of
- * weir_udp_option() are not simulated (-EOPNOTSUPP).
+ * another way, and do not set IP_RECVERR, whose queue nobody would read.
+ *
+ * In a simulated world it is weir_sim_datagram()'s.  GRO joins nothing there, and
+ * multicast, WEIR_UDP_TXTIME and the options of weir_udp_option() are not simulated
+ * (-EOPNOTSUPP).
  */
 
 #include <netinet/in.h>
