@@ -42,7 +42,7 @@
 
 struct host {
 	struct weir_reactor *r;
-	struct weir_dma *dma;
+	struct weir_dma *dma;		/* NULL: it has none just now. */
 };
 
 /* The bytes of a job: pieces of .each bytes, .step apart. */
@@ -80,6 +80,7 @@ struct import {
 
 struct export {
 	struct program *program;
+	struct host *host;		/* Of the lease. */
 	struct weir_mmap *m;
 	struct weir_lease *lease;	/* NULL: it is not exported. */
 	bool is_ending, is_over, may_write;
@@ -218,11 +219,13 @@ static void export_open(struct export *x)
 	uint32_t i;
 	int err;
 
+	x->host = &p->hosts[rnd(p->run, p->n_hosts)];
+	if (!x->host->dma)
+		return;
 	x->may_write = !one_in(p->run, 6);
 	if (!x->may_write)
 		opts.permissions = WEIR_MMAP_PEER_READ;
-	err = weir_lease_create(&x->lease, p->hosts[rnd(p->run, p->n_hosts)].r,
-				x->m, &opts);
+	err = weir_lease_create(&x->lease, x->host->r, x->m, &opts);
 	must(!err || p->run->trial->faults || p->has_no_wait,
 	     "memory can be exported", "%d: %s", err, weir_why());
 	if (err) {
@@ -516,7 +519,7 @@ static void start(struct slot *s)
 		import = &s->x->bad[host];
 	s->reads = !s->x->may_write || one_in(p->run, 2);
 	/* What it has failed to write may still come. */
-	if (!import->m || s->tainted)
+	if (!import->m || s->tainted || !s->host->dma)
 		return;
 	ground_check(s, &s->here, "here");
 	there_check(s);
@@ -548,6 +551,47 @@ static void disturb(struct slot *s)
 					   rnd(run, 1000000));
 }
 
+/* Contexts. */
+
+static void host_open(struct program *p, struct host *h)
+{
+	struct weir_dma_opts opts = { .size = sizeof(opts) };
+	int err;
+
+	opts.jobs_max = one_in(p->run, 4) ? 1 + rnd(p->run, 6) : 0;
+	err = weir_dma_create(&h->dma, h->r, &opts);
+	if (err)
+		h->dma = NULL;
+	else
+		err = weir_dma_start(h->dma);
+	must(!err || p->run->trial->faults, "a context can be made", "%d: %s",
+	     err, weir_why());
+}
+
+/* Its exports end with it, whoever is connected. */
+static void host_close(struct program *p, struct host *h)
+{
+	struct export *x;
+	uint32_t i, k;
+
+	for (i = 0; i < p->n_exports; i++)
+		for (k = 0; k < SLOTS; k++)
+			if (p->exports[i].slots[k].busy &&
+			    p->exports[i].slots[k].host == h)
+				return;
+	if (weir_dma_destroy(h->dma))
+		return;
+	h->dma = NULL;
+	for (i = 0; i < p->n_exports; i++) {
+		x = &p->exports[i];
+		if (!x->lease || x->host != h || x->is_over)
+			continue;
+		x->is_ending = true;
+		x->revoked++;
+		export_seal(x);
+	}
+}
+
 /* On any reactor: all have one thread. */
 static void act(struct program *p)
 {
@@ -555,6 +599,12 @@ static void act(struct program *p)
 	struct slot *s;
 	uint32_t n;
 
+	struct host *h = &p->hosts[rnd(p->run, p->n_hosts)];
+
+	if (!h->dma)
+		host_open(p, h);
+	else if (one_in(p->run, 100))
+		host_close(p, h);
 	for (n = 1 + rnd(p->run, 6); n && p->run->budget && !p->run->ending; n--) {
 		x = &p->exports[rnd(p->run, p->n_exports)];
 		export_act(x);
@@ -598,7 +648,6 @@ static void export_set_up(struct program *p, struct export *x)
 static void set_up(struct program *p)
 {
 	struct weir_fabric_opts opts = { .size = sizeof(opts) };
-	struct weir_dma_opts dma = { .size = sizeof(dma) };
 	struct run *run = p->run;
 	uint32_t i;
 	int err;
@@ -620,11 +669,7 @@ static void set_up(struct program *p)
 	(void)weir_fabric_set_opts(p->device, &opts);
 	for (i = 0; i < p->n_hosts; i++) {
 		p->hosts[i].r = run->reactors[i];
-		dma.jobs_max = one_in(run, 4) ? 1 + rnd(run, 6) : 0;
-		err = weir_dma_create(&p->hosts[i].dma, p->hosts[i].r, &dma);
-		if (!err)
-			err = weir_dma_start(p->hosts[i].dma);
-		must(!err, "a context can be made", "%d: %s", err, weir_why());
+		host_open(p, &p->hosts[i]);
 	}
 	for (i = 0; i < p->n_exports; i++)
 		export_set_up(p, &p->exports[i]);
