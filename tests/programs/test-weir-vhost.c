@@ -178,6 +178,38 @@ static void memory_is_a_disk_too(void **state)
 	stop();
 }
 
+/* By jobs: the file has other bytes. */
+static void plugin_is_a_disk_too(void **state)
+{
+	static const char cipher[] = "programs/block/.libs/cipher.so";
+	char here[4096], export[4096 + 512];
+	struct front f;
+	uint8_t *p;
+	int fd;
+
+	if (access(cipher, R_OK) || !realpath(cipher, here))
+		skip_because("built without shared objects");
+	fd = test_file(state, "disk", DISK, 1);
+	snprintf(export, sizeof(export), "plugin=%s,args=%s:key", here,
+		 test_path(state, "disk"));
+	spawn(state, (const char *const[]){ export, NULL });
+	begin(&f, 0);
+	/* It lies across the regions. */
+	p = f.mem + f.half - 4096;
+	fill_pattern(p, 65536, 0, 3);
+	assert_int_equal(ask(&f, VIRTIO_BLK_T_OUT, 8, f.half - 4096, 65536),
+			 0);
+	assert_int_equal(ask(&f, VIRTIO_BLK_T_FLUSH, 0, 0, 0), 0);
+	memset(p, 0, 65536);
+	assert_int_equal(ask(&f, VIRTIO_BLK_T_IN, 8, f.half - 4096, 65536), 0);
+	assert_true(is_pattern(p, 65536, 0, 3));
+	assert_int_equal(pread(fd, p, 65536, 4096), 65536);
+	assert_false(is_pattern(p, 65536, 0, 3));
+	close(fd);
+	front_end(&f);
+	stop();
+}
+
 /* A request of @n descriptors in the ring, or in a table of its own. */
 static void offer_pieces(struct front *f, const struct iovec *pieces,
 			 uint32_t n, uint32_t n_out, bool table)
@@ -1272,6 +1304,7 @@ static void wrong_command_line_is_refused(void **state)
 static const struct harness_case cases[] = {
 	CASE(data_written_is_read_back),
 	CASE(memory_is_a_disk_too),
+	CASE(plugin_is_a_disk_too),
 	CASE(request_may_be_cut_anywhere),
 	CASE(trims_and_zeroes_read_as_zeroes),
 	CASE(disk_says_what_it_is),
