@@ -142,17 +142,17 @@ static int wait_for_rings(struct device *dev, int (*then)(struct device *dev))
 	return WAITS;
 }
 
-/* Started rings have moved with the memory. */
-static int find_rings(struct device *dev)
+/* Started rings have moved with the memory, or have gone with it.  @err: how
+ * its change has failed. */
+static int find_rings(struct device *dev, int err)
 {
 	for (uint32_t i = 0; i < dev->opts.queues; i++) {
 		struct ring *ring = &dev->rings[i];
-		int err = ring->started ? ring_find(ring) : 0;
 
-		if (err)
-			return err;
+		if (ring->started && ring_find(ring))
+			ring_break(ring, "its memory has gone");
 	}
-	return 0;
+	return err;
 }
 
 static void clear_regions(struct memory *m)
@@ -187,7 +187,7 @@ static int set_memory(struct device *dev)
 		err = add_region(dev, m->u.memory.of[i].gpa,
 				 m->u.memory.of[i].size, m->u.memory.of[i].uva,
 				 m->u.memory.of[i].offset);
-	return err ? err : find_rings(dev);
+	return find_rings(dev, err);
 }
 
 static int set_mem_table(struct device *dev)
@@ -209,7 +209,7 @@ static int remove_memory(struct device *dev)
 	int err = memory_remove(&dev->memory, m->u.region.of.gpa,
 				m->u.region.of.size, m->u.region.of.uva);
 
-	return err ? err : find_rings(dev);
+	return find_rings(dev, err);
 }
 
 static int rem_mem_reg(struct device *dev)

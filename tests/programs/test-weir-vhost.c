@@ -828,6 +828,37 @@ static void memory_that_cannot_be_is_refused(void **state)
 	stop();
 }
 
+/* The server has no pointer into it any more. */
+static void ring_whose_memory_has_gone_is_not_served(void **state)
+{
+	struct message m = front_message(VHOST_USER_SET_MEM_TABLE);
+	struct vring_used_elem e;
+	struct front f;
+
+	serve(state);
+	begin(&f, 0);
+	for (int i = 0; i < 2; i++) {
+		/* None; and one that is refused. */
+		if (i)
+			assert_int_equal(tell_region(&f, front_gpa(0), 4096,
+						     1ull << 50, 0), 1);
+		else
+			assert_int_equal(front_tell(&f, &m, 8, NULL, 0), 0);
+		if (!i)
+			await_break(f.queues);
+		front_request(&f, f.queues, 0, VIRTIO_BLK_T_IN, 0, head_at(0),
+			      DATA, 512);
+		front_kick(&f, f.queues);
+		front_stop(&f, f.queues);
+		assert_false(front_take(f.queues, &e));
+		assert_int_equal(front_set_memory(&f), 0);
+		assert_int_equal(front_start(&f, f.queues), 0);
+		assert_true(front_wait(f.queues, &e, WAIT_MS));
+	}
+	front_end(&f);
+	stop();
+}
+
 static void memory_that_may_be_truncated_is_refused(void **state)
 {
 	struct front f;
@@ -1316,6 +1347,7 @@ static const struct harness_case cases[] = {
 	CASE(request_without_its_parts_is_answered),
 	CASE(senseless_message_is_refused),
 	CASE(memory_that_cannot_be_is_refused),
+	CASE(ring_whose_memory_has_gone_is_not_served),
 	CASE(memory_that_may_be_truncated_is_refused),
 	CASE(peer_that_is_no_front_end_is_disconnected),
 	CASE(request_outlives_a_killed_server),
