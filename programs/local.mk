@@ -157,6 +157,7 @@ bin_PROGRAMS += %D%/weir-proxy/weir-proxy
 %C%_weir_proxy_weir_proxy_SOURCES = \
 	%D%/weir-proxy/address.c \
 	%D%/weir-proxy/buffer.c \
+	%D%/weir-proxy/check.c \
 	%D%/weir-proxy/config.c \
 	%D%/weir-proxy/conn.c \
 	%D%/weir-proxy/control.c \
@@ -167,11 +168,13 @@ bin_PROGRAMS += %D%/weir-proxy/weir-proxy
 	%D%/weir-proxy/log-line.c \
 	%D%/weir-proxy/log.c \
 	%D%/weir-proxy/main.c \
+	%D%/weir-proxy/names.c \
 	%D%/weir-proxy/open.c \
 	%D%/weir-proxy/options.c \
 	%D%/weir-proxy/pipe.c \
+	%D%/weir-proxy/target.c \
 	%D%/weir-proxy/weir-proxy.h
-%C%_weir_proxy_weir_proxy_LDADD = $(common) libweir.la
+%C%_weir_proxy_weir_proxy_LDADD = $(common) libweir-resolve.la libweir.la
 EXTRA_DIST += %D%/weir-proxy/README.md
 
 # A disk for virtual machines: see weir-vhost/README.md.

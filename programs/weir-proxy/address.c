@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: CC0-1.0 */
 /*
  * Addresses as text: "127.0.0.1:80", "[::1]:80", "*:80" (all of IPv6 and IPv4)
- * and "unix:/path".  Numbers only, because resolving a
- * name may block.
+ * and "unix:/path".  Names of hosts are targets only: see names.c.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -81,6 +80,71 @@ int address_parse(struct address *ret, const char *text)
 	if (!quoted && strchr(host, ':'))
 		return -1; /* Which of its numbers would be the port? */
 	return set_host(ret, host, port);
+}
+
+/* "name:80": 0, or -1. */
+int address_split(const char *text, char *host, uint16_t *port)
+{
+	const char *colon = strrchr(text, ':');
+	in_port_t n;
+
+	if (!colon || colon == text || parse_port(colon + 1, &n) || !n)
+		return -1;
+	memcpy(host, text, (size_t)(colon - text));
+	host[colon - text] = 0;
+	*port = ntohs(n);
+	return strpbrk(host, "/:[]=") ? -1 : 0;
+}
+
+void address_set_port(struct address *a, uint16_t port)
+{
+	if (a->sa.ss_family == AF_INET)
+		((struct sockaddr_in *)&a->sa)->sin_port = htons(port);
+	else
+		((struct sockaddr_in6 *)&a->sa)->sin6_port = htons(port);
+}
+
+/* "10.0.0.0/8", "fd00::/8", "192.0.2.1" or "unix". */
+int net_parse(struct net *ret, const char *text)
+{
+	char addr[INET6_ADDRSTRLEN];
+	const char *slash = strchr(text, '/');
+	size_t len = slash ? (size_t)(slash - text) : strlen(text);
+	uint64_t bits;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->family = AF_UNIX;
+	if (!strcmp(text, "unix"))
+		return 0;
+	if (len >= sizeof(addr))
+		return -1;
+	memcpy(addr, text, len);
+	addr[len] = 0;
+	ret->family = strchr(addr, ':') ? AF_INET6 : AF_INET;
+	bits = ret->family == AF_INET6 ? 128 : 32;
+	if (inet_pton(ret->family, addr, ret->addr) != 1 ||
+	    (slash && number_parse(slash + 1, 0, bits, &bits)))
+		return -1;
+	ret->bits = (unsigned int)bits;
+	return 0;
+}
+
+bool net_has(const struct net *net, const struct address *a)
+{
+	const unsigned char *bytes;
+	unsigned int i;
+
+	if (a->sa.ss_family != net->family)
+		return false;
+	if (net->family == AF_UNIX)
+		return true;
+	bytes = net->family == AF_INET ?
+		(const void *)&((const struct sockaddr_in *)&a->sa)->sin_addr :
+		(const void *)&((const struct sockaddr_in6 *)&a->sa)->sin6_addr;
+	for (i = 0; i < net->bits; i++)
+		if ((bytes[i / 8] ^ net->addr[i / 8]) & 0x80 >> i % 8)
+			return false;
+	return true;
 }
 
 /*

@@ -2,7 +2,7 @@
 /*
  * A configuration: lines of words, of which the first says what it is about.
  *
- *	listen 127.0.0.1:80 unix:/run/p to 10.0.0.1:80 10.0.0.2:80 [proxy-v2]
+ *	listen 127.0.0.1:80 unix:/run/p to 10.0.0.1:80 app.example:80 weight=2
  *	idle-timeout 60
  *
  * It is parsed once for each core: then nothing of it is shared, and which
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../common/number.h"
 #include "weir-proxy.h"
 
 #define BLANK " \t\r"
@@ -46,6 +47,9 @@ static const struct setting settings[] = {
 	SETTING("idle-timeout", idle_ns, 0, 31536000, SECONDS),
 	SETTING("rest", rest_ns, 0, 86400, SECONDS),
 	SETTING("drain", drain_ns, 0, 86400, SECONDS),
+	SETTING("resolve", resolve_ns, 1, 86400, SECONDS),
+	SETTING("rise", rise, 1, 1000, COUNT),
+	SETTING("fall", fall, 1, 1000, COUNT),
 	SETTING("connections", connections, 1, 1e7, COUNT),
 	SETTING("buffer", buffer, BUFFER_MIN, BUFFER_MAX, COUNT),
 	SETTING("zerocopy", zerocopy, 0, 1e9, COUNT),
@@ -92,15 +96,15 @@ static int set_number(struct config *c, const struct setting *s,
 	return 0;
 }
 
-static int set_log(struct config *c, struct line *line)
+static int set_text(char **text, struct line *line, const char *what)
 {
 	const char *word = next_word(line);
 
 	if (!word)
-		return wrong(line, "give the path of a log", NULL);
-	free(c->log);
-	c->log = strdup(word);
-	return c->log ? 0 : wrong(line, "no memory", NULL);
+		return wrong(line, what, NULL);
+	free(*text);
+	*text = strdup(word);
+	return *text ? 0 : wrong(line, "no memory", NULL);
 }
 
 /* ---- listen ... to ... ---- */
@@ -112,6 +116,23 @@ static bool has_port(const struct address *a)
 	if (a->sa.ss_family == AF_INET6)
 		return ((const struct sockaddr_in6 *)&a->sa)->sin6_port;
 	return true;
+}
+
+/* As weir_resolve() takes it: a configuration that it would refuse is refused. */
+static bool host_is_name(const char *host)
+{
+	size_t len = strlen(host), label = 0, i;
+	const char *last = strrchr(host, '.');
+
+	for (i = 0; i < len; i++) {
+		label = host[i] == '.' ? 0 : label + 1;
+		if (host[i] <= ' ' || host[i] > '~' || label > 63 ||
+		    (host[i] == '.' && (!i || host[i - 1] == '.')))
+			return false;
+	}
+	last = last && last[1] ? last + 1 : host;
+	return len && len <= WEIR_RESOLVE_NAME_MAX &&
+	       last[strspn(last, "0123456789")] && strncmp(last, "0x", 2);
 }
 
 static int add_listen(struct config *c, struct route *route, struct line *line,
@@ -137,19 +158,116 @@ static int add_listen(struct config *c, struct route *route, struct line *line,
 	return 0;
 }
 
+/* What follows "KEY=" in @word; NULL: it is another word. */
+static const char *value_of(const char *word, const char *key)
+{
+	size_t len = strlen(key);
+
+	return !strncmp(word, key, len) && word[len] == '=' ? word + len + 1 :
+							      NULL;
+}
+
+/* accept-proxy=NET,NET... */
+static int add_nets(struct route *route, struct line *line, const char *word,
+		    const char *value)
+{
+	char *copy = strdup(value), *save, *text;
+	struct net *nets;
+	int err = copy ? 0 : -1;
+
+	for (text = copy ? strtok_r(copy, ",", &save) : NULL; text && !err;
+	     text = strtok_r(NULL, ",", &save)) {
+		nets = realloc(route->nets, (route->n_nets + 1) * sizeof(*nets));
+		err = nets ? 0 : -1;
+		if (nets)
+			route->nets = nets;
+		if (!err)
+			err = net_parse(&nets[route->n_nets++], text);
+	}
+	free(copy);
+	return err || !route->n_nets ?
+	       wrong(line, "not the networks of proxies", word) : 0;
+}
+
+/* By an address it has a server at once, by name one for each that is found. */
 static int add_target(struct route *route, struct line *line, const char *word)
 {
-	unsigned int n = route->n_targets;
-	struct target *t = realloc(route->targets, (n + 1) * sizeof(*t));
+	struct target *t = target_add(route);
+	char host[512];
 
 	if (!t)
 		return wrong(line, "no memory", NULL);
-	route->targets = t;
-	memset(&t[n], 0, sizeof(*t));
-	if (address_parse(&t[n].addr, word) || !has_port(&t[n].addr))
+	if (!address_parse(&t->addr, word)) {
+		if (!has_port(&t->addr))
+			return wrong(line, "not the address of a target", word);
+		return server_add(t, &t->addr) ? 0 :
+		       wrong(line, "no memory", NULL);
+	}
+	if (strlen(word) >= sizeof(host) || address_split(word, host, &t->port) ||
+	    !host_is_name(host))
 		return wrong(line, "not the address of a target", word);
-	address_name(t[n].name, &t[n].addr);
-	route->n_targets++;
+	t->host = strdup(host);
+	t->found = calloc(WEIR_RESOLVE_ADDRESSES_MAX, sizeof(*t->found));
+	return t->host && t->found ? 0 : wrong(line, "no memory", NULL);
+}
+
+static int set_weight(struct route *route, struct line *line, const char *word,
+		      const char *value)
+{
+	struct target *t = weir_container_of(route->targets_end, struct target,
+					     next);
+	uint64_t n;
+
+	if (!route->targets || number_parse(value, 1, 1000, &n))
+		return wrong(line, "a weight is 1 to 1000, after its target",
+			     word);
+	t->weight = (unsigned int)n;
+	return 0;
+}
+
+static int set_check(struct route *route, struct line *line, const char *word,
+		     const char *value)
+{
+	char *end;
+	double seconds = strtod(value, &end);
+
+	if (*end || end == value || !(seconds >= 0.01 && seconds <= 86400))
+		return wrong(line, "not a number of seconds in range", word);
+	route->check_ns = (uint64_t)(seconds * (double)WEIR_SEC);
+	return 0;
+}
+
+static int set_check_path(struct route *route, struct line *line,
+			  const char *word, const char *value)
+{
+	if (*value != '/' || strlen(value) > 200)
+		return wrong(line, "not a path of at most 200 bytes", word);
+	free(route->check_path);
+	route->check_path = strdup(value);
+	return route->check_path ? 0 : wrong(line, "no memory", NULL);
+}
+
+static int add_word(struct route *route, struct line *line, const char *word)
+{
+	const char *value;
+
+	if (!strcmp(word, "proxy-v2")) {
+		route->header = HEADER_V2;
+	} else if (!strcmp(word, "proxy-v1")) {
+		route->header = HEADER_V1;
+	} else if ((value = value_of(word, "weight"))) {
+		return set_weight(route, line, word, value);
+	} else if ((value = value_of(word, "check"))) {
+		return set_check(route, line, word, value);
+	} else if ((value = value_of(word, "check-get"))) {
+		return set_check_path(route, line, word, value);
+	} else if ((value = value_of(word, "balance"))) {
+		route->least = !strcmp(value, "leastconn");
+		if (!route->least && strcmp(value, "roundrobin"))
+			return wrong(line, "roundrobin or leastconn", word);
+	} else {
+		return add_target(route, line, word);
+	}
 	return 0;
 }
 
@@ -157,31 +275,34 @@ static int add_targets(struct route *route, struct line *line)
 {
 	const char *word;
 
-	while ((word = next_word(line))) {
-		if (!strcmp(word, "proxy-v2"))
-			route->header = true;
-		else if (add_target(route, line, word))
+	while ((word = next_word(line)))
+		if (add_word(route, line, word))
 			return -1;
-	}
-	if (!route->n_targets)
+	if (!route->targets)
 		return wrong(line, "no target", NULL);
+	if (route->check_path && !route->check_ns)
+		return wrong(line, "check-get needs check=SECONDS", NULL);
 	return 0;
 }
 
 static int add_route(struct config *c, struct line *line)
 {
 	struct route *route = calloc(1, sizeof(*route));
+	const char *word, *value;
 	unsigned int n = 0;
-	const char *word;
 
 	if (!route)
 		return wrong(line, "no memory", NULL);
+	route->config = c;
+	route->targets_end = &route->targets;
 	route->next = c->routes;
 	c->routes = route;
 	while ((word = next_word(line)) && strcmp(word, "to")) {
-		if (add_listen(c, route, line, word))
+		value = value_of(word, "accept-proxy");
+		if (value ? add_nets(route, line, word, value) :
+			    add_listen(c, route, line, word))
 			return -1;
-		n++;
+		n += !value;
 	}
 	if (!n || !word)
 		return wrong(line, "give 'listen ADDRESS... to TARGET...'",
@@ -199,7 +320,10 @@ static int parse_line(struct config *c, struct line *line, const char *word)
 	if (!strcmp(word, "listen"))
 		return add_route(c, line);
 	if (!strcmp(word, "log")) {
-		err = set_log(c, line);
+		err = set_text(&c->log, line, "give the path of a log");
+	} else if (!strcmp(word, "nameservers")) {
+		err = set_text(&c->nameservers, line,
+			       "give addresses, separated by commas");
 	} else {
 		for (i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 			if (!strcmp(word, settings[i].name))
@@ -248,6 +372,9 @@ struct config *config_parse(const char *text)
 	c->idle_ns = 300 * WEIR_SEC;
 	c->rest_ns = 10 * WEIR_SEC;
 	c->drain_ns = 30 * WEIR_SEC;
+	c->resolve_ns = 30 * WEIR_SEC;
+	c->rise = 2;
+	c->fall = 3;
 	c->connections = 10000;
 	c->buffer = 65536;
 	c->splice = 16384;
@@ -282,8 +409,7 @@ static void free_routes(struct config *c)
 
 	while ((route = c->routes)) {
 		c->routes = route->next;
-		free(route->targets);
-		free(route);
+		route_free(route);
 	}
 }
 
@@ -300,6 +426,8 @@ void config_put(struct config *c)
 		free(l);
 	}
 	free_routes(c);
+	(void)weir_resolver_destroy(c->resolver); /* It has nothing to do. */
+	free(c->nameservers);
 	free(c->log);
 	free(c);
 }

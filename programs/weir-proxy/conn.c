@@ -2,6 +2,7 @@
 /*
  * One connection: a client, a target, and the two ways between them.
  *
+ *	[HEADER] -->
  *	CONNECTING ---> OPEN, both ways flow ---> ENDED, operations are awaited
  *	    |  ^                                      ^
  *	    +--+ the next target                      | none is left
@@ -20,6 +21,11 @@
 #include <weir/socket.h>
 
 #include "weir-proxy.h"
+
+/* The time for the header of the PROXY protocol. */
+#define HEADER_NS (5 * WEIR_SEC)
+
+static void set_server(struct conn *c, struct server *s);
 
 /* ---- the end ---- */
 
@@ -51,6 +57,7 @@ static void conn_free(struct conn *c)
 	struct core *core = c->core;
 
 	log_conn(c);
+	set_server(c, NULL);
 	flow_release(&c->up);
 	flow_release(&c->down);
 	close_socket(c->client_fd, c->end != END_DONE);
@@ -73,34 +80,28 @@ void conn_check(struct conn *c)
 
 /* ---- to a target ---- */
 
-/* In turns; a failed target rests, unless all have failed. */
-static struct target *choose(struct route *route, uint64_t now)
+/* Who the client is, before what it has said already. */
+static bool put_header(struct conn *c)
 {
-	struct target *t = &route->targets[route->turn % route->n_targets];
-	unsigned int i;
+	unsigned char header[HEADER_CAPACITY];
+	size_t len;
 
-	for (i = 0; i < route->n_targets; i++) {
-		t = &route->targets[route->turn++ % route->n_targets];
-		if (t->rests_until <= now)
-			return t;
+	if (!c->local.len) {
+		c->local.len = sizeof(c->local.sa);
+		getsockname(c->client_fd, (struct sockaddr *)&c->local.sa,
+			    &c->local.len);
+		address_unmap(&c->local);
 	}
-	return &route->targets[route->turn++ % route->n_targets];
-}
-
-/* The first bytes that a target gets say who the client is. */
-static bool begin_with_header(struct conn *c)
-{
-	struct address local = { .len = sizeof(local.sa) };
-
-	c->up.buf = buffer_get(c->core);
+	if (!c->up.buf) {
+		c->up.buf = buffer_get(c->core);
+		c->up.at = c->up.len = HEADER_CAPACITY;
+	}
 	if (!c->up.buf)
 		return false;
-	getsockname(c->client_fd, (struct sockaddr *)&local.sa, &local.len);
-	address_unmap(&local);
-	c->up.at = 0;
-	c->up.len = (uint32_t)header_make((unsigned char *)c->up.buf,
-					  &c->client, &local);
-	flow_send(&c->up);
+	len = header_make(header, c->listen->route->header, &c->client,
+			  &c->local);
+	c->up.at -= (uint32_t)len;
+	memcpy(c->up.buf + c->up.at, header, len);
 	return true;
 }
 
@@ -108,16 +109,18 @@ static void begin_flows(struct conn *c)
 {
 	int one = 1;
 
-	if (c->target->addr.sa.ss_family != AF_UNIX)
+	if (c->server->addr.sa.ss_family != AF_UNIX)
 		setsockopt(c->target_fd, IPPROTO_TCP, TCP_NODELAY, &one,
 			   sizeof(one));
 	c->up.from = c->down.to = c->client_fd;
 	c->up.to = c->down.from = c->target_fd;
 	c->connected_ns = c->active_ns = weir_reactor_now(c->core->r);
-	if (!c->listen->route->header)
-		flow_wait(&c->up);
-	else if (!begin_with_header(c))
+	if (c->listen->route->header && !put_header(c))
 		conn_end(c, END_STOPPED);
+	else if (c->up.buf)
+		flow_send(&c->up);
+	else
+		flow_wait(&c->up);
 	if (!c->end)
 		flow_wait(&c->down);
 }
@@ -132,7 +135,7 @@ static void on_connected(struct weir_op *op, int64_t res)
 		/* A deadline may come just after the target has answered. */
 		close_socket(c->target_fd, true);
 		c->target_fd = -1;
-		c->target->rests_until = weir_reactor_now(c->core->r) +
+		c->server->rests_until = weir_reactor_now(c->core->r) +
 					 c->config->rest_ns;
 		conn_try_next(c);
 	} else {
@@ -157,16 +160,95 @@ static int connect_to(struct conn *c, const struct address *to)
 			    (const struct sockaddr *)&to->sa, to->len);
 }
 
+/* @s is the connection's from now on, instead of the one before; NULL: none. */
+static void set_server(struct conn *c, struct server *s)
+{
+	if (c->server) {
+		c->server->n_conns--;
+		server_put(c->server);
+	}
+	c->server = s;
+	if (s) {
+		s->n_conns++;
+		s->users++;
+	}
+}
+
 void conn_try_next(struct conn *c)
 {
-	if (!c->tries) {
+	struct server *s = NULL;
+
+	if (c->tries)
+		s = server_choose(c->listen->route,
+				  weir_reactor_now(c->core->r), c->tried);
+	if (!s) {
 		conn_end(c, END_NO_TARGET);
 		return;
 	}
 	c->tries--;
-	c->target = choose(c->listen->route, weir_reactor_now(c->core->r));
-	if (connect_to(c, &c->target->addr))
+	c->tried |= UINT64_C(1) << s->id % TRIED_BITS;
+	set_server(c, s);
+	if (connect_to(c, &s->addr))
 		conn_end(c, END_STOPPED); /* No descriptor, say. */
+}
+
+/* ---- a header from the client's proxy ---- */
+
+static void read_header(struct conn *c);
+
+static void on_header(struct weir_op *op, int64_t res)
+{
+	struct conn *c = weir_container_of(op, struct conn, up.op);
+	ssize_t n = -1;
+
+	if (c->end) {
+		conn_check(c);
+		return;
+	}
+	if (res > 0) {
+		c->up.len += (uint32_t)res;
+		n = header_parse((unsigned char *)c->up.buf + c->up.at,
+				 c->up.len - c->up.at, &c->client, &c->local);
+	}
+	if (n < 0 || (!n && c->up.len == BUFFER_MIN)) {
+		conn_end(c, END_BAD_HEADER);
+	} else if (!n) {
+		read_header(c);
+	} else {
+		c->up.at += (uint32_t)n;
+		/* Bytes that came with it are sent after the target's header. */
+		if (c->up.at == c->up.len)
+			flow_release(&c->up);
+		c->began_ns = weir_reactor_now(c->core->r);
+		conn_try_next(c);
+	}
+	conn_check(c);
+}
+
+/* Capacity is left before it for another header. */
+static void read_header(struct conn *c)
+{
+	if (!c->up.buf) {
+		c->up.buf = buffer_get(c->core);
+		c->up.at = c->up.len = HEADER_CAPACITY;
+	}
+	c->up.op.fn = on_header;
+	weir_op_set_deadline(&c->up.op, c->began_ns + HEADER_NS);
+	if (!c->up.buf ||
+	    weir_recv(c->core->r, &c->up.op, c->client_fd,
+		      c->up.buf + c->up.len, BUFFER_MIN - c->up.len, 0))
+		conn_end(c, END_STOPPED);
+}
+
+static bool comes_by_proxy(const struct conn *c)
+{
+	const struct route *route = c->listen->route;
+	unsigned int i;
+
+	for (i = 0; i < route->n_nets; i++)
+		if (net_has(&route->nets[i], &c->client))
+			return true;
+	return false;
 }
 
 /* ---- the beginning ---- */
@@ -195,7 +277,7 @@ void conn_create(struct listener *l, int fd)
 	c->core = l->core;
 	c->config = config_get(l->core->config);
 	c->listen = l->listen;
-	c->tries = l->listen->route->n_targets;
+	c->tries = l->listen->route->n_servers;
 	c->client_fd = fd;
 	c->target_fd = -1;
 	c->up.conn = c->down.conn = c;
@@ -204,6 +286,9 @@ void conn_create(struct listener *l, int fd)
 	address_unmap(&c->client);
 	c->began_ns = weir_reactor_now(c->core->r);
 	link_to_core(c);
-	conn_try_next(c);
+	if (comes_by_proxy(c))
+		read_header(c);
+	else
+		conn_try_next(c);
 	conn_check(c);
 }

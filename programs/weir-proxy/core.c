@@ -47,6 +47,7 @@ void core_take(struct core *c, struct config *config)
 	struct listen *listen;
 
 	c->config = config;
+	config_begin(config, old);
 	keep_or_close(c, config);
 	for (listen = config->listens; listen; listen = listen->next)
 		if (listen->fd >= 0 && listener_create(c, listen))
@@ -54,7 +55,8 @@ void core_take(struct core *c, struct config *config)
 	for (l = c->listeners; l; l = l->next)
 		listener_go_on(l); /* There may be capacity now. */
 	if (old)
-		config_put(old);
+		config_retire(old);
+	config_put(old);
 }
 
 void core_take_post(void *arg)
@@ -88,13 +90,19 @@ static void on_again(struct weir_timer *timer, uint64_t n, void *arg)
 	check_drained(arg);
 }
 
-/* There is capacity for another, or no client is left. */
-void core_left(struct core *c)
+/* Those who wait for a name's addresses need not wait any more. */
+void core_names_known(struct core *c)
 {
 	struct listener *l;
 
 	for (l = c->listeners; l; l = l->next)
 		listener_go_on(l);
+}
+
+/* There is capacity for another, or no client is left. */
+void core_left(struct core *c)
+{
+	core_names_known(c);
 	check_drained(c);
 }
 
@@ -171,6 +179,8 @@ void core_end(struct weir_group *group, uint32_t index, void *arg)
 	end_conns(c);
 	buffers_free(c);
 	pipes_free(c);
+	if (c->config)
+		config_retire(c->config);
 	config_put(c->config);
 	weir_timer_destroy(c->again);
 	if (!index)

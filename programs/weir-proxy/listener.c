@@ -65,12 +65,14 @@ static void on_connection(struct weir_op *op, int64_t res)
 		listener_go_on(l);
 }
 
-/* Nothing happens if it is at it, or if the core is full. */
+/* Nothing happens if it is at it, if the core is full, or if addresses are still
+ * looked up. */
 void listener_go_on(struct listener *l)
 {
 	int err;
 
-	if (weir_op_is_busy(&l->op) || core_is_full(l->core))
+	if (weir_op_is_busy(&l->op) || core_is_full(l->core) ||
+	    !route_is_ready(l->listen->route))
 		return;
 	l->op.fn = on_connection;
 	err = weir_accept(l->core->r, &l->op, l->fd, NULL, NULL, 0);

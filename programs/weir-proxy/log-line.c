@@ -17,6 +17,7 @@ static const char *const ends[] = {
 	[END_IDLE] = "idle",
 	[END_NO_TARGET] = "no-target",
 	[END_STOPPED] = "stopped",
+	[END_BAD_HEADER] = "bad-header",
 };
 
 /* The name of a client's UNIX socket is the client's choice; a word stays

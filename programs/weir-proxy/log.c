@@ -248,8 +248,8 @@ static void fill(struct log_record *rec, const struct conn *c)
 	memset(rec, 0, sizeof(*rec));
 	rec->client = c->client;
 	memcpy(rec->listen, c->listen->name, sizeof(rec->listen));
-	memcpy(rec->target, c->target ? c->target->name : "-",
-	       c->target ? sizeof(rec->target) : 2);
+	memcpy(rec->target, c->server ? c->server->name : "-",
+	       c->server ? sizeof(rec->target) : 2);
 	rec->ended_ns = wall_clock();
 	rec->lasted_ns = now - c->began_ns;
 	if (c->connected_ns)

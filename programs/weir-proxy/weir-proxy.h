@@ -17,7 +17,10 @@
  *	flow.c      one way of a connection: a loop of operations
  *	buffer.c    the buffers of a core
  *	pipe.c      its pipes, for flows that carry much
- *	header.c    the header of the PROXY protocol
+ *	header.c    the header of the PROXY protocol, made and parsed
+ *	target.c    targets, their servers, and which one is chosen
+ *	names.c     the addresses of targets that are names
+ *	check.c     health checks
  *	log.c       the access log, written by a thread that moves no bytes
  *	log-line.c  what stands in it
  *
@@ -33,6 +36,7 @@
 #include <weir/group.h>
 #include <weir/op.h>
 #include <weir/reactor.h>
+#include <weir/resolve/resolve.h>
 #include <weir/timer.h>
 #include <weir/watch.h>
 
@@ -43,25 +47,87 @@
 #define CORE_CONNS_MAX 30000	/* With two operations each. */
 #define LOG_RECORDS 4096	/* Of a core, not yet written; a power of 2. */
 
+/* In a buffer, before what has come: the header of the PROXY protocol, to be sent. */
+#define HEADER_CAPACITY 256
+/* The longest that is taken from a client. */
+#define HEADER_MAX (BUFFER_MIN - HEADER_CAPACITY)
+#define TRIED_BITS 64		/* Servers that a connection tells apart. */
+
 struct address {
 	struct sockaddr_storage sa;
 	socklen_t len;
 };
 
+/* Addresses of clients: of IPv4 or IPv6, or, with AF_UNIX, all of UNIX sockets. */
+struct net {
+	int family;
+	unsigned int bits;
+	unsigned char addr[16];
+};
+
 /* ---- configuration: a copy for each core, so that none is shared ---- */
 
+/* A word of a line "listen": an address, or a name, which has any number of them. */
 struct target {
+	struct route *route;
+	struct address addr;	/* If it is none by name. */
+	char *host;		/* NULL: it is none. */
+	uint16_t port;
+	unsigned int weight;
+	/* Of a name: */
+	struct weir_op op;	/* Looks it up, or waits. */
+	struct weir_resolve_address *found;
+	bool known;		/* It was looked up, with whatever result. */
+	bool failed;		/* That was said. */
+	struct target *next;
+};
+
+/* The health check of a server; see check.c. */
+struct check {
+	struct weir_op op;
+	int fd;
+	unsigned int streak;	/* Results that contradict .down. */
+	char request[512];
+	char answer[12];	/* "HTTP/1.1 200" */
+};
+
+/*
+ * An address of a target.  It is in its route's list until it is .gone, and its
+ * memory until nobody uses it.
+ */
+struct server {
+	struct target *target;
 	struct address addr;
 	char name[NAME_MAX_ADDRESS];
 	uint64_t rests_until;	/* It has failed; of weir_reactor_now(). */
+	unsigned int id;	/* Of its route. */
+	unsigned int users;	/* Connections, and the check. */
+	unsigned int n_conns;	/* Of these, connections. */
+	int64_t current;	/* For turns by weight, */
+	uint64_t chosen;	/* and turns of equals. */
+	bool down;		/* By its checks. */
+	bool gone;
+	struct check check;
+	struct server *next;
 };
+
+/* Which header of the PROXY protocol targets get. */
+enum header { HEADER_NONE, HEADER_V1, HEADER_V2 };
 
 /* A line "listen A B to C D". */
 struct route {
-	struct target *targets;
-	unsigned int n_targets;
-	unsigned int turn;	/* Whose turn it is. */
-	bool header;		/* Of the PROXY protocol, to targets. */
+	struct config *config;
+	struct target *targets, **targets_end;
+	struct server *servers;
+	unsigned int n_servers;
+	unsigned int n_ids;
+	uint64_t turn;		/* Of the choices. */
+	enum header header;
+	bool least;		/* Connections, not turns. */
+	struct net *nets;	/* Whose connections begin with a header. */
+	unsigned int n_nets;
+	uint64_t check_ns;	/* 0: no checks. */
+	char *check_path;	/* NULL: a connection is all. */
 	struct route *next;
 };
 
@@ -75,10 +141,15 @@ struct listen {
 
 struct config {
 	struct core *core;	/* Whose copy it is. */
-	unsigned int users;	/* Its core, and connections made by it. */
+	unsigned int users;	/* Its core, and connections made by it, and
+				 * operations of its targets. */
+	bool retired;		/* Another one is in force, or none. */
 	struct listen *listens;
 	struct route *routes;
-	uint64_t connect_ns, idle_ns, rest_ns, drain_ns;
+	uint64_t connect_ns, idle_ns, rest_ns, drain_ns, resolve_ns;
+	uint64_t rise, fall;	/* Checks that make a server up, or down. */
+	struct weir_resolver *resolver; /* NULL: there are no names. */
+	char *nameservers;	/* NULL: those of the system. */
 	uint64_t connections;	/* At a time, on all cores. */
 	uint64_t buffer;	/* Bytes of one. */
 	uint64_t zerocopy;	/* Sends from so many bytes on; 0: none. */
@@ -97,6 +168,7 @@ enum end {
 	END_IDLE,
 	END_NO_TARGET,
 	END_STOPPED,		/* By us, or for want of memory. */
+	END_BAD_HEADER,		/* Of the PROXY protocol, or none in time. */
 };
 
 /* What the operation of a flow is. */
@@ -127,13 +199,14 @@ struct conn {
 	struct core *core;
 	struct config *config;
 	struct listen *listen;	/* Of .config. */
-	struct target *target;	/* Connected, or to be. */
-	unsigned int tries;	/* Targets that were not tried yet. */
+	struct server *server;	/* Connected, or to be; NULL: none was tried. */
+	unsigned int tries;	/* Servers that were not tried yet, */
+	uint64_t tried;		/* and a bit for each of the others. */
 	enum end end;
 	bool broken;		/* A way was cut short; the other goes on. */
 	int client_fd, target_fd;
 	struct flow up, down;	/* To the target; to the client. */
-	struct address client;
+	struct address client, local; /* By the header, if there was one. */
 	uint64_t began_ns, connected_ns;
 	uint64_t active_ns;	/* When a byte moved last. */
 	struct conn *next, **pprev;
@@ -156,7 +229,7 @@ struct listener {
 struct log_record {
 	struct address client;
 	char listen[NAME_MAX_ADDRESS];
-	char target[NAME_MAX_ADDRESS];
+	char target[NAME_MAX_ADDRESS]; /* The server. */
 	uint64_t ended_ns, lasted_ns, connect_ns;
 	uint64_t up, down;
 	enum end end;
@@ -234,6 +307,11 @@ void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int address_parse(struct address *ret, const char *text);
 void address_name(char *name, const struct address *a);
 void address_unmap(struct address *a);
+void address_set_port(struct address *a, uint16_t port);
+/* Splits "name:80"; @host has capacity for the text. */
+int address_split(const char *text, char *host, uint16_t *port);
+int net_parse(struct net *ret, const char *text);
+bool net_has(const struct net *net, const struct address *a);
 
 /* config.c: complains and returns NULL if it makes no sense. */
 char *config_text(const struct options *o);
@@ -259,6 +337,7 @@ void core_take(struct core *c, struct config *config);
 void core_drain(void *arg);		/* Posts: a struct core. */
 void core_kill(void *arg);
 void core_left(struct core *c);		/* A connection, or a listener. */
+void core_names_known(struct core *c);
 bool core_is_full(const struct core *c);
 void core_take_post(void *arg);		/* A post: a struct config. */
 
@@ -288,9 +367,34 @@ struct pipe *pipe_get(struct core *c);
 void pipe_put(struct core *c, struct pipe *p, bool empty);
 void pipes_free(struct core *c);
 
-/* header.c: the bytes that @client would have said; returns how many. */
-size_t header_make(unsigned char *to, const struct address *client,
-		   const struct address *local);
+/* header.c: the bytes that @client would have said; returns how many, at most
+ * HEADER_CAPACITY. */
+size_t header_make(unsigned char *to, enum header version,
+		   const struct address *client, const struct address *local);
+/*
+ * The header at the beginning of @p: its length, 0 if it is not complete, or -1 if it
+ * is none.  It sets *@client and *@local, unless the sender speaks for itself.
+ */
+ssize_t header_parse(const unsigned char *p, size_t len, struct address *client,
+		     struct address *local);
+
+/* target.c */
+struct target *target_add(struct route *route);
+struct server *server_add(struct target *t, const struct address *addr);
+void server_remove(struct server *s);
+void server_put(struct server *s);
+struct server *server_choose(struct route *route, uint64_t now, uint64_t tried);
+void route_free(struct route *route);
+void config_begin(struct config *c, const struct config *before);
+void config_retire(struct config *c);
+bool route_is_ready(const struct route *route);
+
+/* names.c */
+void names_begin(struct target *t);
+void names_inherit(struct target *t, const struct target *from);
+
+/* check.c */
+void check_begin(struct server *s);
 
 /* log.c */
 int log_begin(struct proxy *p);

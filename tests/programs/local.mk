@@ -4,7 +4,8 @@ public_tests += %D%/test-bench-tasks %D%/test-number %D%/test-weir-nbd \
 	%D%/test-weir-nbd-hostile %D%/test-weir-nbd-plugin \
 	%D%/test-weir-nbd-status %D%/test-weir-proxy \
 	%D%/test-weir-proxy-address %D%/test-weir-proxy-control \
-	%D%/test-weir-proxy-hostile %D%/test-weir-vhost
+	%D%/test-weir-proxy-header %D%/test-weir-proxy-hostile \
+	%D%/test-weir-proxy-targets %D%/test-weir-vhost
 if HAVE_VERBS
 public_tests += %D%/test-weir-rdma-parts
 endif
@@ -24,6 +25,9 @@ endif
 	bench/tasks.h
 %C%_test_number_SOURCES = %D%/test-number.c programs/common/number.c \
 	programs/common/number.h
+%C%_test_weir_proxy_header_SOURCES = %D%/test-weir-proxy-header.c \
+	programs/weir-proxy/address.c programs/weir-proxy/header.c \
+	programs/common/number.c programs/common/number.h
 %C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
 	programs/weir-rdma/file.c programs/weir-rdma/note.c
 
@@ -37,13 +41,15 @@ worlds_libs = libweir-sim-libc.la $(weir_sim) libweir.la
 %C%_worlds_nbd_LDADD = $(nbd_server) $(worlds_libs)
 %C%_worlds_proxy_SOURCES = %D%/worlds.h %D%/worlds-proxy.c \
 	programs/weir-proxy/address.c programs/weir-proxy/buffer.c \
+	programs/weir-proxy/check.c programs/weir-proxy/names.c \
+	programs/weir-proxy/target.c \
 	programs/weir-proxy/config.c programs/weir-proxy/conn.c \
 	programs/weir-proxy/control.c programs/weir-proxy/core.c \
 	programs/weir-proxy/flow.c programs/weir-proxy/header.c \
 	programs/weir-proxy/listener.c programs/weir-proxy/log-line.c \
 	programs/weir-proxy/log.c programs/weir-proxy/open.c \
 	programs/weir-proxy/options.c programs/weir-proxy/pipe.c
-%C%_worlds_proxy_LDADD = $(common) $(worlds_libs)
+%C%_worlds_proxy_LDADD = $(common) libweir-resolve.la $(worlds_libs)
 
 # What tests have weir info and the server load, and what test-starved-programs.sh preloads.
 # The path only asks for a shared object.

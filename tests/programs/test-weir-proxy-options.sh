@@ -55,8 +55,32 @@ t_what_a_configuration_may_not_say()
 		'listen 127.0.0.1:0 to 127.0.0.1:2'
 	makes_no_sense 'not an address to listen at: ::1:80' \
 		'listen ::1:80 to 127.0.0.1:2'
-	makes_no_sense 'not the address of a target: localhost:80' \
-		'listen 127.0.0.1:1 to localhost:80'
+	makes_no_sense 'not the address of a target: a..b:80' \
+		'listen 127.0.0.1:1 to a..b:80'
+	makes_no_sense 'not the address of a target: 127.1:80' \
+		'listen 127.0.0.1:1 to 127.1:80'
+	makes_no_sense 'not the address of a target: localhost:0' \
+		'listen 127.0.0.1:1 to localhost:0'
+	makes_no_sense 'not an address to listen at: localhost:80' \
+		'listen localhost:80 to 127.0.0.1:1'
+	makes_no_sense 'a weight is .*: weight=2' \
+		'listen 127.0.0.1:1 to weight=2 127.0.0.1:2'
+	makes_no_sense 'a weight is .*: weight=0' \
+		'listen 127.0.0.1:1 to 127.0.0.1:2 weight=0'
+	makes_no_sense 'roundrobin or leastconn: balance=random' \
+		'listen 127.0.0.1:1 to 127.0.0.1:2 balance=random'
+	makes_no_sense 'not a number of seconds in range: check=0' \
+		'listen 127.0.0.1:1 to 127.0.0.1:2 check=0'
+	makes_no_sense 'check-get needs check=SECONDS' \
+		'listen 127.0.0.1:1 to 127.0.0.1:2 check-get=/'
+	makes_no_sense 'not a path .*: check-get=health' \
+		'listen 127.0.0.1:1 to 127.0.0.1:2 check=1 check-get=health'
+	makes_no_sense 'not the networks of proxies: accept-proxy=10.0.0.0/33' \
+		'listen 127.0.0.1:1 accept-proxy=10.0.0.0/33 to 127.0.0.1:2'
+	makes_no_sense 'not the networks of proxies: accept-proxy=' \
+		'listen 127.0.0.1:1 accept-proxy= to 127.0.0.1:2'
+	makes_no_sense 'not a number in range' 'fall 0'
+	makes_no_sense 'give addresses.*' 'nameservers'
 	makes_no_sense 'not the address of a target: 127.0.0.1:65536' \
 		'listen 127.0.0.1:1 to 127.0.0.1:65536'
 	makes_no_sense 'not the address of a target: unix:' \
@@ -86,6 +110,11 @@ t_what_it_may_say()
 
 	listen 127.0.0.1:1 [::1]:1 unix:/run/a to 127.0.0.1:2 unix:/b proxy-v2
 	listen *:3 to [::1]:4	# Another.
+	listen *:5 accept-proxy=10.0.0.0/8,fd00::/8,unix to a.example:80 weight=3 b.example.:8080 proxy-v1 balance=leastconn check=2 check-get=/up
+	nameservers 127.0.0.1:53
+	resolve 10
+	rise 1
+	fall 5
 	connect-timeout 0.5
 	idle-timeout 0
 	rest 1
@@ -101,8 +130,8 @@ t_what_it_may_say()
 	expect 0 "$proxy" --check --file conf --set 'drain 1'
 	refused 1 'command line: unknown word' --check --file conf \
 		--set 'drains 1'
-	refused 1 'command line: not the address of a target: b:1' --check \
-		127.0.0.1:1 b:1
+	refused 1 'command line: not the address of a target: b/c:1' --check \
+		127.0.0.1:1 b/c:1
 	: >conf
 	refused 1 'it is empty' --check --file conf
 	echo '# Nothing.' >conf

@@ -172,12 +172,12 @@ static void proxy_gone(void *arg)
 
 /* Servers. */
 
-struct server;
+struct back_end;
 
 /* A connection there. */
 struct talk {
 	struct weir_op op;
-	struct server *server;
+	struct back_end *server;
 	struct talk *next, **pprev;
 	int fd;
 	uint32_t at;		/* Of the head and question, or the answer. */
@@ -186,7 +186,7 @@ struct talk {
 	uint8_t buf[PART];
 };
 
-static struct server {
+static struct back_end {
 	struct weir_sim_host *host;
 	struct weir_reactor *r;
 	struct talk *talks;
@@ -302,7 +302,7 @@ static void on_asked(struct weir_op *op, int64_t res)
 
 static void on_accept(struct weir_acceptor *acceptor, int fd, void *arg)
 {
-	struct server *s = arg;
+	struct back_end *s = arg;
 	struct talk *t = fd < 0 ? NULL : calloc(1, sizeof(*t));
 
 	(void)acceptor;
@@ -324,7 +324,7 @@ static void server_start(struct weir_sim_host *host, void *arg)
 	struct sockaddr_in in = { .sin_family = AF_INET,
 				  .sin_port = htons(PORT) };
 	struct weir_acceptor *acceptor;
-	struct server *s = arg;
+	struct back_end *s = arg;
 	int fd;
 
 	(void)host;
@@ -336,7 +336,7 @@ static void server_start(struct weir_sim_host *host, void *arg)
 
 static void server_gone(void *arg)
 {
-	struct server *s = arg;
+	struct back_end *s = arg;
 	struct talk *t;
 
 	while ((t = s->talks)) {

@@ -19,6 +19,8 @@
 #include <weir/reactor.h>
 #include <weir/watch.h>
 
+#include "tests/support/harness.h"
+
 #define DNS_A 1
 #define DNS_AAAA 28
 #define DNS_HELD_MAX 32

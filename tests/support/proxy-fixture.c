@@ -110,7 +110,7 @@ void fixture_end(struct fixture *fixture)
 	fixture_await(fixture);
 }
 
-static bool has_text(const char *path, const char *text)
+bool has_text_now(const char *path, const char *text)
 {
 	char all[8192];
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -126,7 +126,7 @@ static bool has_text(const char *path, const char *text)
 
 void await_text(const char *path, const char *text)
 {
-	while (!has_text(path, text))
+	while (!has_text_now(path, text))
 		poll(NULL, 0, 1);
 }
 

@@ -40,6 +40,7 @@ void fixture_end(struct fixture *fixture);
 
 /* Wait until the file at @path has @text in it. */
 void await_text(const char *path, const char *text);
+bool has_text_now(const char *path, const char *text);
 
 /*
  * How many lines of the log @fd has to be read; of lines that say how many were

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Targets of weir-proxy: which one a connection gets, names, health checks, and
+ * proxies in front of it.
+ */
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "tests/support/dns-fixture.h"
+#include "tests/support/proxy-fixture.h"
+
+#define LARGE (1u << 20)
+
+/* ---- proxies in front ---- */
+
+static void begin_behind_proxy(void **state, struct fixture *f, const char *nets,
+			       const char *header)
+{
+	fixture_init(state, f);
+	fixture_configure(f, "log %s\nlisten 127.0.0.1:%u accept-proxy=%s to "
+			  "127.0.0.1:%u %s\n", f->log, f->at, nets, f->to,
+			  header);
+	fixture_run(state, f, "1");
+}
+
+static void client_behind_proxies_is_passed_on(void **state)
+{
+	static const char v2[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"
+				 "\xc0\0\2\x09\xc6\x33\x64\1\x04\xd2\0\x50";
+	static const char v1[] =
+		"PROXY TCP4 192.0.2.9 198.51.100.1 1234 80\r\n";
+	struct fixture f;
+	struct pair p;
+	char got[28];
+
+	begin_behind_proxy(state, &f, "127.0.0.0/8", "proxy-v2");
+	p.client = dial(f.at);
+	say(p.client, v1);
+	p.server = take(f.target);
+	say(p.client, "hello");
+	assert_int_equal(recv(p.server, got, 28, MSG_WAITALL), 28);
+	assert_memory_equal(got, v2, 28);
+	hear(p.server, "hello");
+	transfer(p.client, p.server, LARGE, 1);
+	transfer(p.server, p.client, LARGE, 2);
+	close_both(&p);
+	await_text(f.log, " 192.0.2.9:1234 ");
+	fixture_end(&f);
+
+	/* And the other way round, with bytes that come at the same time. */
+	begin_behind_proxy(state, &f, "10.0.0.0/8,127.0.0.1", "proxy-v1");
+	p.client = dial(f.at);
+	assert_int_equal(write(p.client, v2, 28), 28);
+	say(p.client, "hello");
+	p.server = take(f.target);
+	hear(p.server, v1);
+	hear(p.server, "hello");
+	close_both(&p);
+	fixture_end(&f);
+}
+
+static void header_may_come_byte_by_byte_and_alone(void **state)
+{
+	static const char v1[] =
+		"PROXY TCP4 192.0.2.9 198.51.100.1 1234 80\r\nhello";
+	int one = 1;
+	struct fixture f;
+	struct pair p;
+
+	begin_behind_proxy(state, &f, "0.0.0.0/0", "");
+	p.client = dial(f.at);
+	setsockopt(p.client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	for (const char *at = v1; *at; at++) {
+		assert_int_equal(write(p.client, at, 1), 1);
+		sched_yield();
+	}
+	p.server = take(f.target);
+	hear(p.server, "hello");
+	say(p.server, "world");
+	hear(p.client, "world");
+	close_both(&p);
+	/* The target speaks first. */
+	p.client = dial(f.at);
+	say(p.client, "PROXY UNKNOWN\r\n");
+	p.server = take(f.target);
+	say(p.server, "welcome");
+	hear(p.client, "welcome");
+	close_both(&p);
+	fixture_end(&f);
+}
+
+static void connection_without_its_header_is_reset(void **state)
+{
+	struct fixture f;
+	int client;
+
+	begin_behind_proxy(state, &f, "127.0.0.1", "");
+	client = dial(f.at);
+	say(client, "GET / HTTP/1.1\r\n\r\n");
+	hear_reset(client);
+	close(client);
+	await_text(f.log, "us bad-header\n");
+	/* One that ends before it has said all. */
+	client = dial(f.at);
+	say(client, "PROXY ");
+	shutdown(client, SHUT_WR);
+	hear_reset(client);
+	close(client);
+	assert_false(comes(f.target, 0));
+	fixture_end(&f);
+}
+
+static void header_of_a_stranger_is_data(void **state)
+{
+	struct fixture f;
+	struct pair p;
+
+	begin_behind_proxy(state, &f, "192.0.2.0/24,unix", "");
+	p = connect_both(&f);
+	say(p.client, "PROXY TCP4 192.0.2.9 198.51.100.1 1234 80\r\n");
+	hear(p.server, "PROXY TCP4 192.0.2.9 198.51.100.1 1234 80\r\n");
+	close_both(&p);
+	await_text(f.log, " 127.0.0.1:");
+	fixture_end(&f);
+}
+
+/* ---- the choice ---- */
+
+static void targets_get_turns_by_weight(void **state)
+{
+	uint16_t second = free_port();
+	int other = listen_on(second, 16), client, n = 0;
+	struct fixture f;
+
+	fixture_init(state, &f);
+	fixture_configure(&f, "listen 127.0.0.1:%u to 127.0.0.1:%u weight=3 "
+			  "127.0.0.1:%u\n", f.at, f.to, second);
+	fixture_run(state, &f, "1");
+	for (int i = 0; i < 12; i++) {
+		struct pollfd p[2] = { { f.target, POLLIN, 0 },
+				       { other, POLLIN, 0 } };
+
+		client = dial(f.at);
+		assert_int_equal(poll(p, 2, -1), 1);
+		n += p[0].revents != 0;
+		close(take(p[0].revents ? f.target : other));
+		close(client);
+		/* And no target is left out for long. */
+		if (i % 4 == 3)
+			assert_int_equal(n, 3 * (i + 1) / 4);
+	}
+	close(other);
+	fixture_end(&f);
+}
+
+static void target_with_the_fewest_connections_is_chosen(void **state)
+{
+	uint16_t second = free_port();
+	int other = listen_on(second, 16);
+	struct pair p[4];
+	struct fixture f;
+
+	fixture_init(state, &f);
+	fixture_configure(&f, "log %s\nlisten 127.0.0.1:%u to 127.0.0.1:%u "
+			  "127.0.0.1:%u balance=leastconn\n", f.log, f.at, f.to,
+			  second);
+	fixture_run(state, &f, "1");
+	p[0] = connect_both(&f);
+	p[1].client = dial(f.at);
+	p[1].server = take(other);
+	/* Of equals it is the one that was not chosen last. */
+	p[2] = connect_both(&f);
+	/* The second has none now: it gets two. */
+	close_both(&p[1]);
+	await_text(f.log, "us done\n");
+	for (int i = 0; i < 2; i++) {
+		p[1 + 2 * i].client = dial(f.at);
+		p[1 + 2 * i].server = take(other);
+	}
+	for (int i = 0; i < 4; i++)
+		close_both(&p[i]);
+	close(other);
+	fixture_end(&f);
+}
+
+/* ---- health checks ---- */
+
+/* Accept and close what checks bring, until @fd has something else: a line. */
+static void await_check(int fd)
+{
+	close(take(fd));
+}
+
+static void server_whose_checks_fail_is_passed_over(void **state)
+{
+	uint16_t second = free_port();
+	struct fixture f;
+	struct pair p;
+	int other;
+
+	fixture_init(state, &f);
+	fixture_configure(&f, "rest 0\nfall 2\nrise 2\n"
+			  "listen 127.0.0.1:%u to 127.0.0.1:%u\n"
+			  "listen 127.0.0.1:%u to 127.0.0.1:%u 127.0.0.1:%u "
+			  "check=0.02\n", free_port(), f.to, f.at, second, f.to);
+	fixture_run(state, &f, "1");
+	await_text(f.err, " is down");
+	/* Checks come there, and connections. */
+	for (int i = 0; i < 3; i++) {
+		p.client = dial(f.at);
+		say(p.client, "x");
+		do {
+			char c;
+
+			p.server = take(f.target);
+			if (recv(p.server, &c, 1, 0) == 1 && c == 'x')
+				break;
+			close(p.server);
+		} while (true);
+		close_both(&p);
+	}
+	other = listen_on(second, 16);
+	await_text(f.err, " is up");
+	await_check(other);
+	close(other);
+	fixture_end(&f);
+}
+
+/* Answer checks at @fd with @status until the proxy says @text. */
+static void answer_until(struct fixture *f, const char *answer, const char *text)
+{
+	char buf[512];
+	int fd;
+
+	while (!has_text_now(f->err, text)) {
+		if (!comes(f->target, 10))
+			continue;
+		fd = take(f->target);
+		if (recv(fd, buf, sizeof(buf), 0) > 0)
+			assert_int_equal(strncmp(buf, "GET /up HTTP/1.0\r\n", 18),
+					 0);
+		(void)send(fd, answer, strlen(answer), MSG_NOSIGNAL);
+		close(fd);
+	}
+}
+
+static void answer_of_a_get_decides(void **state)
+{
+	struct fixture f;
+
+	fixture_init(state, &f);
+	fixture_configure(&f, "listen 127.0.0.1:%u to 127.0.0.1:%u check=0.02 "
+			  "check-get=/up\n", f.at, f.to);
+	fixture_run(state, &f, "1");
+	answer_until(&f, "HTTP/1.1 503 Unavailable\r\n\r\n", " is down");
+	answer_until(&f, "HTTP/1.1 204 No Content\r\n\r\n", " is up");
+	fixture_end(&f);
+}
+
+/* ---- names ---- */
+
+/* A DNS server in a thread of its own. */
+struct name_server {
+	pthread_t thread;
+	struct dns d;
+	atomic_bool ready, leave;
+	const struct dns_name *names;
+	_Atomic(struct weir_reactor *) r;
+};
+
+static void *serve_names(void *arg)
+{
+	struct name_server *s = arg;
+	struct weir_reactor *r;
+
+	assert_int_equal(weir_reactor_create(&r, NULL), 0);
+	dns_start(&s->d, r, s->names, 1);
+	atomic_store(&s->r, r);
+	atomic_store(&s->ready, true);
+	while (!atomic_load(&s->leave))
+		weir_reactor_turn(r, WEIR_FOREVER);
+	dns_stop(&s->d);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	return NULL;
+}
+
+static void start_names(struct name_server *s, const struct dns_name *names)
+{
+	memset(s, 0, sizeof(*s));
+	s->names = names;
+	assert_int_equal(pthread_create(&s->thread, NULL, serve_names, s), 0);
+	while (!atomic_load(&s->ready))
+		sched_yield();
+}
+
+static void take_names(void *arg)
+{
+	struct name_server *s = arg;
+
+	s->d.names = s->names;
+}
+
+static void change_names(struct name_server *s, const struct dns_name *names)
+{
+	s->names = names;
+	assert_int_equal(weir_post(atomic_load(&s->r), take_names, s), 0);
+}
+
+static void leave(void *arg)
+{
+	atomic_store(&((struct name_server *)arg)->leave, true);
+}
+
+static void stop_names(struct name_server *s)
+{
+	assert_int_equal(weir_post(atomic_load(&s->r), leave, s), 0);
+	pthread_join(s->thread, NULL);
+}
+
+static const struct dns_name at_one[] = {
+	{ .name = "app.test", .addresses = "127.0.0.1" },
+};
+static const struct dns_name at_two[] = {
+	{ .name = "app.test", .addresses = "127.0.0.2" },
+};
+
+static int listen_at_two(uint16_t port)
+{
+	struct sockaddr_in in = {
+		.sin_family = AF_INET, .sin_port = htons(port),
+		.sin_addr.s_addr = inet_addr("127.0.0.2"),
+	};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	assert_int_equal(bind(fd, (void *)&in, sizeof(in)), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	return fd;
+}
+
+static void target_follows_its_name(void **state)
+{
+	struct name_server s;
+	struct fixture f;
+	struct pair p;
+	int two, client, server = -1;
+
+	start_names(&s, at_one);
+	fixture_init(state, &f);
+	two = listen_at_two(f.to);
+	fixture_configure(&f, "nameservers %s\nresolve 1\n"
+			  "listen 127.0.0.1:%u to app.test:%u\n", s.d.server,
+			  f.at, f.to);
+	fixture_run(state, &f, "2");
+	/* The first connection waits for the addresses. */
+	p = connect_both(&f);
+	change_names(&s, at_two);
+	do {
+		struct pollfd either[2] = { { f.target, POLLIN, 0 },
+					    { two, POLLIN, 0 } };
+
+		client = dial(f.at);
+		poll(either, 2, -1);
+		if (either[1].revents)
+			server = take(two);
+		else
+			close(take(f.target));
+		if (server < 0)
+			close(client);
+	} while (server < 0);
+	transfer(client, server, LARGE, 3);
+	/* What was connected goes on. */
+	transfer(p.client, p.server, LARGE, 4);
+	transfer(p.server, p.client, LARGE, 5);
+	close(client);
+	close(server);
+	close_both(&p);
+	close(two);
+	fixture_end(&f);
+	stop_names(&s);
+}
+
+static void name_that_does_not_exist_is_no_target(void **state)
+{
+	struct name_server s;
+	struct fixture f;
+	int client;
+
+	start_names(&s, at_one);
+	fixture_init(state, &f);
+	fixture_configure(&f, "log %s\nnameservers %s\n"
+			  "listen 127.0.0.1:%u to nobody.test.:%u\n", f.log,
+			  s.d.server, f.at, f.to);
+	fixture_run(state, &f, "1");
+	client = dial(f.at);
+	hear_reset(client);
+	close(client);
+	await_text(f.log, " - up=0 down=0 ");
+	await_text(f.err, "nobody.test.: the name does not exist");
+	fixture_end(&f);
+	stop_names(&s);
+}
+
+/* ---- reload ---- */
+
+static void reload_drains_a_target_that_was_removed(void **state)
+{
+	struct name_server s;
+	uint16_t second = free_port();
+	int other = listen_on(second, 16), client;
+	struct fixture f;
+	struct pair p;
+
+	start_names(&s, at_one);
+	fixture_init(state, &f);
+	fixture_configure(&f, "nameservers %s\nlisten 127.0.0.1:%u to "
+			  "app.test:%u\n", s.d.server, f.at, f.to);
+	fixture_run(state, &f, "2");
+	p = connect_both(&f);
+	fixture_configure(&f, "listen 127.0.0.1:%u to 127.0.0.1:%u\n", f.at,
+			  second);
+	fixture_signal(&f, SIGHUP);
+	do {
+		struct pollfd either[2] = { { f.target, POLLIN, 0 },
+					    { other, POLLIN, 0 } };
+
+		client = dial(f.at);
+		poll(either, 2, -1);
+		close(take(either[1].revents ? other : f.target));
+		close(client);
+		if (either[1].revents)
+			break;
+	} while (true);
+	transfer(p.client, p.server, LARGE, 6);
+	transfer(p.server, p.client, LARGE, 7);
+	close_both(&p);
+	close(other);
+	fixture_end(&f);
+	stop_names(&s);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(client_behind_proxies_is_passed_on),
+		CASE(header_may_come_byte_by_byte_and_alone),
+		CASE(connection_without_its_header_is_reset),
+		CASE(header_of_a_stranger_is_data),
+		CASE(targets_get_turns_by_weight),
+		CASE(target_with_the_fewest_connections_is_chosen),
+		CASE(server_whose_checks_fail_is_passed_over),
+		CASE(answer_of_a_get_decides),
+		CASE(target_follows_its_name),
+		CASE(name_that_does_not_exist_is_no_target),
+		CASE(reload_drains_a_target_that_was_removed),
+	};
+
+	return harness_run(cases, N_OF(cases));
+}
