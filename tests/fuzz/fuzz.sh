@@ -6,7 +6,7 @@
 # on each CPU at a time, from the corpus in the tree and what earlier runs have
 # found.  Of the
 # environment it takes CLANG, FUZZ_CFLAGS, FUZZ_LIBS, srcdir, SOURCES, the
-# library's files, and TOOLS and NBD, what the targets "command" and "nbd" need
+# library's files, and TOOLS, NBD and PROXY, what the targets "command", "nbd" and "proxy" need
 # beside them.  What fails is left as tests/fuzz/crash-*.
 set -u
 seconds=$1
@@ -47,6 +47,7 @@ files_of()
 	case $1 in
 	command) files=$TOOLS ;;
 	nbd) files=$NBD ;;
+	proxy) files=$PROXY ;;
 	sim) echo "$src"/sim-*.c ;;
 	esac
 	for f in $files; do

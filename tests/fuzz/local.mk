@@ -8,13 +8,13 @@
 # corpus/engine and corpus/inventory are from run-NAME --write-seeds 24 DIR: for
 # a target that reads its input as decisions any bytes will do, and longer ones
 # go further.  corpus/sim is what libFuzzer has made of such: small files that
-# reach much.  corpus/command, corpus/http and corpus/nbd are written by hand.  What has
-# failed is added.
+# reach much.  corpus/command, corpus/http, corpus/nbd and corpus/proxy are written by
+# hand.  What has failed is added.
 #
 # run-calls is no such target: it draws its decisions from a seed, on real
 # backends too, and steps.sh runs it at length under ASan.
 FUZZ_SECONDS = 60
-fuzz_targets = command descriptor engine http inventory nbd sim stats
+fuzz_targets = command descriptor engine http inventory nbd proxy sim stats
 fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -DPIC -include config.h -I. \
 	-I$(top_srcdir)/include -I$(top_srcdir) $(LIBURING_CFLAGS) \
 	$(LIBSODIUM_CFLAGS) $(VERBS_CFLAGS) -pthread -fno-omit-frame-pointer
@@ -44,10 +44,13 @@ fuzz_nbd = programs/block/batch.c programs/block/domain.c \
 	programs/weir-nbd/request.c programs/weir-nbd/say.c \
 	programs/common/number.c
 
+fuzz_proxy = programs/weir-proxy/address.c programs/weir-proxy/header.c \
+	programs/common/number.c
+
 fuzz_common = %D%/run-corpus.c %D%/fuzz-fixture.h
 fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-http \
 	%D%/run-inventory \
-	%D%/run-nbd %D%/run-sim %D%/run-stats
+	%D%/run-nbd %D%/run-proxy %D%/run-sim %D%/run-stats
 %C%_run_calls_SOURCES = %D%/fuzz-calls.c %D%/calls-dma.c %D%/calls-flow.c \
 	%D%/calls-mem.c %D%/calls-op.c %D%/calls-reactor.c \
 	%D%/calls-share.c %D%/calls-source.c %D%/calls-udp.c %D%/calls.h
@@ -62,6 +65,8 @@ fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-http \
 %C%_run_inventory_LDADD = libweir-all.la
 %C%_run_nbd_SOURCES = %D%/fuzz-nbd.c $(fuzz_common) $(fuzz_nbd)
 %C%_run_nbd_LDADD = libweir.la -ldl
+%C%_run_proxy_SOURCES = %D%/fuzz-proxy.c $(fuzz_common) $(fuzz_proxy)
+%C%_run_proxy_LDADD = libweir.la
 %C%_run_sim_SOURCES = %D%/fuzz-sim.c %D%/sim-chain.c %D%/sim-move.c \
 	%D%/sim-op.c %D%/sim-source.c %D%/sim-task.c %D%/sim-world.h \
 	$(fuzz_common)
@@ -83,7 +88,7 @@ fuzz: config.h
 	FUZZ_LIBS='$(fuzz_libs)' \
 	SOURCES='$(libbase_la_SOURCES) $(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES) \
 		$(libweir_cuda_la_SOURCES) $(fuzz_fabric)' TOOLS='$(fuzz_tools)' \
-	NBD='$(fuzz_nbd)' \
+	NBD='$(fuzz_nbd)' PROXY='$(fuzz_proxy)' \
 	$(SHELL) $(srcdir)/%D%/fuzz.sh $(FUZZ_SECONDS) $(fuzz_targets)
 
 # Whether gcc and clang make programs that do the same: this build's weir-sim
@@ -107,7 +112,7 @@ clean-fuzz:
 .PHONY: check-digests clean-fuzz fuzz
 
 CLEANFILES += %D%/fuzz-command %D%/fuzz-descriptor %D%/fuzz-engine \
-	%D%/fuzz-inventory %D%/fuzz-nbd %D%/fuzz-sim %D%/fuzz-stats \
+	%D%/fuzz-inventory %D%/fuzz-nbd %D%/fuzz-proxy %D%/fuzz-sim %D%/fuzz-stats \
 	%D%/fuzz-*.log %D%/seed-descriptor %D%/weir-sim-clang
 EXTRA_DIST += \
 	%D%/corpus \

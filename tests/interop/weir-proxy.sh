@@ -52,7 +52,7 @@ await_name()
 	wrong "there is no $1"
 }
 
-# start LISTEN TARGET: the proxy, until stop.
+# start LISTEN TARGET...: the proxy, until stop.
 start()
 {
 	(
@@ -63,6 +63,7 @@ start()
 	proxy_pid=$!
 	case $1 in
 	unix:*) await_name "${1#unix:}" ;;
+	--file) await_port "${front##*:}" ;;
 	*) await_port "${1##*:}" ;;
 	esac
 }
@@ -252,6 +253,209 @@ t_more_than_it_has_descriptors_for()
 
 t_resets_in_every_phase() { crowd_peers resets 80 16; }
 
+# start_with LINE...: the proxy with this configuration, at $front.
+start_with()
+{
+	printf '%s\n' "$@" >proxy.conf
+	start --file proxy.conf
+}
+
+# ---- the PROXY protocol, with proxies before and behind ----
+
+PATH=$PATH:/usr/sbin:/sbin
+
+# proxies: one more port, $side, of a proxy of others.
+proxies()
+{
+	side=$(python3 "$crowd" ports | cut -d' ' -f1)
+}
+
+# nginx behind: it answers with the client's address, by the header that it gets.
+nginx_behind()
+{
+	mkdir -p nginx
+	cat >nginx.conf <<-END
+	daemon off;
+	master_process off;
+	pid $dir/nginx/pid;
+	error_log $dir/nginx/error.log;
+	events { }
+	http {
+		access_log off;
+		client_body_temp_path $dir/nginx;
+		proxy_temp_path $dir/nginx;
+		fastcgi_temp_path $dir/nginx;
+		uwsgi_temp_path $dir/nginx;
+		scgi_temp_path $dir/nginx;
+		server {
+			listen $back proxy_protocol;
+			location / {
+				return 200
+					"\$proxy_protocol_addr:\$proxy_protocol_port\n";
+			}
+		}
+	}
+	END
+	server nginx -e "$dir/nginx/error.log" -c "$dir/nginx.conf"
+}
+
+# haproxy FRONT BIND-WORDS BACK-LINE: in the background, until end_haproxy.
+haproxy_at()
+{
+	cat >haproxy.conf <<-END
+	defaults
+		mode $4
+		timeout connect 5s
+		timeout client 10s
+		timeout server 10s
+	listen it
+		bind 127.0.0.1:$1 $2
+		$3
+	END
+	haproxy -db -f haproxy.conf >haproxy.out 2>&1 &
+	haproxy_pid=$!
+	await_port "$1"
+}
+
+end_haproxy()
+{
+	kill "$haproxy_pid"
+	wait "$haproxy_pid" 2>wait.err
+}
+
+# asks_by PORT CURL-OPTIONS...: what comes back is the address that curl came from.
+asks_by()
+{
+	port=$1
+	shift
+	curl -sf --max-time 10 --retry 5 --retry-connrefused \
+		-w '127.0.0.1:%{local_port}\n' "$@" "http://127.0.0.1:$port/" \
+		>out || wrong "curl: no answer"
+	[ "$(sed -n 1p out)" = "$(sed -n 2p out)" ] || wrong "$(cat out)"
+}
+
+t_header_for_nginx_behind()
+{
+	nginx_behind
+	for version in v1 v2; do
+		start "$front" "$back" "proxy-$version"
+		asks_by "${front##*:}"
+		stop
+	done
+	end_server
+}
+
+t_header_of_curl_is_passed_on()
+{
+	nginx_behind
+	start_with "listen $front accept-proxy=127.0.0.1 to $back proxy-v2"
+	asks_by "${front##*:}" --haproxy-protocol
+	stop
+	end_server
+}
+
+t_header_of_haproxy_before_and_nginx_behind()
+{
+	nginx_behind
+	proxies
+	for version in send-proxy send-proxy-v2; do
+		haproxy_at "$side" '' "server s $front $version" tcp
+		start_with "listen $front accept-proxy=127.0.0.0/8 to $back proxy-v1"
+		asks_by "$side"
+		stop
+		end_haproxy
+	done
+	end_server
+}
+
+# Its checks say LOCAL, and it has the client's address from the header.
+t_header_for_haproxy_behind()
+{
+	haproxy_at "$back_port" accept-proxy \
+		'http-request return status 200 content-type text/plain lf-string %[src]:%[src_port]\n' \
+		http
+	for version in v1 v2; do
+		start "$front" "$back" "proxy-$version"
+		asks_by "${front##*:}"
+		stop
+	done
+	end_haproxy
+}
+
+t_header_of_nginx_before()
+{
+	nginx_behind
+	proxies
+	mkdir -p nginx2
+	cat >nginx2.conf <<-END
+	daemon off;
+	master_process off;
+	pid $dir/nginx2/pid;
+	error_log $dir/nginx2/error.log;
+	events { }
+	stream {
+		server {
+			listen 127.0.0.1:$side;
+			proxy_pass $front;
+			proxy_protocol on;
+		}
+	}
+	END
+	nginx -e "$dir/nginx2/error.log" -c "$dir/nginx2.conf" &
+	nginx_pid=$!
+	await_port "$side"
+	start_with "listen $front accept-proxy=127.0.0.1 to $back proxy-v2"
+	asks_by "$side"
+	stop
+	kill "$nginx_pid"
+	wait "$nginx_pid" 2>wait.err
+	end_server
+}
+
+# haproxy's checks, which are LOCAL in version 2, are no client of ours.
+t_checks_of_haproxy_before()
+{
+	nginx_behind
+	proxies
+	start_with "log $dir/proxy.log" \
+		"listen $front accept-proxy=127.0.0.0/8 to $back proxy-v2"
+	haproxy_at "$side" '' \
+		"server s $front send-proxy-v2 check check-send-proxy inter 100ms" tcp
+	for _ in $(seq 500); do
+		[ -s proxy.log ] && break
+		sleep 0.01
+	done
+	[ -s proxy.log ] || wrong 'there was no check'
+	asks_by "$side"
+	stop
+	end_haproxy
+	end_server
+}
+
+no_stream()
+{
+	has nginx
+	command -v nginx >/dev/null || return
+	printf 'events { }\nstream { }\npid %s/pid;\n' "$dir" >probe.conf
+	nginx -t -e "$dir/probe.log" -c "$dir/probe.conf" 2>probe.out ||
+		echo 'nginx has no stream module'
+}
+
+# ---- names ----
+
+t_target_by_name()
+{
+	mkdir -p www
+	echo small >www/small
+	server python3 -m http.server --bind 127.0.0.1 -d www "$back_port"
+	start "$front" "localhost:$back_port"
+	curl -sf -o got --retry 5 --retry-connrefused "http://$front/small" ||
+		wrong 'no small'
+	cmp got www/small || wrong 'small is not the same'
+	stop
+	end_server
+}
+
 # Why a test that takes its time is not run over the second backend.
 first=
 not_twice()
@@ -279,6 +483,14 @@ for backend in $backends; do
 	run t_a_slow_reader_and_others "$no_python"
 	run t_more_than_it_has_descriptors_for "$no_python"
 	run t_resets_in_every_phase "$no_python"
+	run t_header_for_nginx_behind "$(has curl)$(has nginx)"
+	run t_header_of_curl_is_passed_on "$(has curl)$(has nginx)"
+	run t_header_of_haproxy_before_and_nginx_behind \
+		"$(has curl)$(has nginx)$(has haproxy)"
+	run t_header_for_haproxy_behind "$(has curl)$(has haproxy)"
+	run t_header_of_nginx_before "$(has curl)$(no_stream)"
+	run t_checks_of_haproxy_before "$(has curl)$(has nginx)$(has haproxy)"
+	run t_target_by_name "${no_python:-$(has curl)}"
 done
 echo "1..$n"
 exit "$bad"
