@@ -130,9 +130,13 @@ static bool host_is_name(const char *host)
 		    (host[i] == '.' && (!i || host[i - 1] == '.')))
 			return false;
 	}
-	last = last && last[1] ? last + 1 : host;
-	return len && len <= WEIR_RESOLVE_NAME_MAX &&
-	       last[strspn(last, "0123456789")] && strncmp(last, "0x", 2);
+	if (last && !last[1]) /* A dot at the end. */
+		last = memrchr(host, '.', (size_t)(last - host));
+	last = last ? last + 1 : host;
+	if (!strncmp(last, "0x", 2))
+		return false;
+	last += strspn(last, "0123456789");
+	return len && len <= WEIR_RESOLVE_NAME_MAX && *last && strcmp(last, ".");
 }
 
 static int add_listen(struct config *c, struct route *route, struct line *line,

@@ -210,7 +210,9 @@ static void on_header(struct weir_op *op, int64_t res)
 		n = header_parse((unsigned char *)c->up.buf + c->up.at,
 				 c->up.len - c->up.at, &c->client, &c->local);
 	}
-	if (n < 0 || (!n && c->up.len == BUFFER_MIN)) {
+	if (res == -ECANCELED) {
+		conn_end(c, END_STOPPED);
+	} else if (n < 0 || (!n && c->up.len == BUFFER_MIN)) {
 		conn_end(c, END_BAD_HEADER);
 	} else if (!n) {
 		read_header(c);

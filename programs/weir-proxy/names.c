@@ -140,12 +140,21 @@ static void look_up(struct target *t)
 		.size = sizeof(q), .name = t->host, .port = t->port,
 	};
 	struct weir_reactor *r = core_of(t)->r;
+	int err;
 
 	t->op.fn = on_found;
 	weir_op_set_deadline(&t->op, weir_reactor_now(r) + LOOKUP_NS);
-	if (weir_resolve(t->route->config->resolver, &t->op, &q, t->found,
-			 ADDRESSES))
-		wait_for(t, AGAIN_NS); /* So many are in flight. */
+	err = weir_resolve(t->route->config->resolver, &t->op, &q, t->found,
+			   ADDRESSES);
+	if (!err)
+		return;
+	/* Too many may be in flight; all else will not change. */
+	if (err != -EAGAIN) {
+		if (!t->failed)
+			complain("%s: %s", t->host, weir_why());
+		t->failed = t->known = true;
+	}
+	wait_for(t, AGAIN_NS);
 }
 
 /* The servers of the name, as the configuration before had them. */

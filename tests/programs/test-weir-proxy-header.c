@@ -91,7 +91,7 @@ static void headers_of_proxies_are_taken(void **state)
 	}
 }
 
-static void each_beginning_of_a_header_is_incomplete(void **state)
+static void beginnings_of_headers_are_incomplete(void **state)
 {
 	struct address client = { .len = 0 }, local = { .len = 0 };
 
@@ -110,7 +110,7 @@ static void each_beginning_of_a_header_is_incomplete(void **state)
 	assert_int_equal(client.len, 0);
 }
 
-static void what_is_nearly_a_header_is_refused(void **state)
+static void bytes_that_are_nearly_a_header_are_refused(void **state)
 {
 	struct address client = { .len = 0 }, local = { .len = 0 };
 
@@ -197,8 +197,8 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(headers_of_proxies_are_taken),
-		CASE(each_beginning_of_a_header_is_incomplete),
-		CASE(what_is_nearly_a_header_is_refused),
+		CASE(beginnings_of_headers_are_incomplete),
+		CASE(bytes_that_are_nearly_a_header_are_refused),
 		CASE(line_without_an_end_is_refused_at_its_limit),
 		CASE(header_that_is_made_is_taken),
 		CASE(networks_have_their_addresses),

@@ -59,6 +59,8 @@ t_what_a_configuration_may_not_say()
 		'listen 127.0.0.1:1 to a..b:80'
 	makes_no_sense 'not the address of a target: 127.1:80' \
 		'listen 127.0.0.1:1 to 127.1:80'
+	makes_no_sense 'not the address of a target: 10.0.0.1.:80' \
+		'listen 127.0.0.1:1 to 10.0.0.1.:80'
 	makes_no_sense 'not the address of a target: localhost:0' \
 		'listen 127.0.0.1:1 to localhost:0'
 	makes_no_sense 'not an address to listen at: localhost:80' \
