@@ -13,6 +13,7 @@ weirinclude_HEADERS += \
 	%D%/weir/engine.h \
 	%D%/weir/export.h \
 	%D%/weir/file.h \
+	%D%/weir/fs.h \
 	%D%/weir/group.h \
 	%D%/weir/host.h \
 	%D%/weir/inventory.h \

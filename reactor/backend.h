@@ -40,8 +40,8 @@ enum io_kind {
 };
 #undef IO_KIND
 
-#define IO_ALL (~0u)
-#define IO_BIT(kind) (1u << (kind))
+#define IO_ALL UINT64_MAX
+#define IO_BIT(kind) (UINT64_C(1) << (kind))
 /* The kinds that io_uring and readiness can do; a worker does the others. */
 #define IO_OF_KERNEL (IO_BIT(IO_COPY_RANGE) - 1)
 
@@ -69,7 +69,7 @@ struct backend {
 
 	/* IO_BIT()s: the operations that submit() takes; workers do the others,
 	 * if a system call can. */
-	uint32_t io_kinds;
+	uint64_t io_kinds;
 
 	/*
 	 * Reactors of this backend share nothing with the kernel, other

@@ -29,6 +29,12 @@
  *	STATX        dirfd path     mask    -      AT_       struct statx
  *	RENAME       dirfd from     dirfd   -      flags     to
  *	UNLINK       dirfd path     -       -      AT_       -
+ *	MKDIR        dirfd path     mode    -      -         -
+ *	LINK         dirfd from     dirfd   -      AT_       to
+ *	SYMLINK      dirfd path     -       -      -         target
+ *	FTRUNCATE    fd    -        length  -      -         -
+ *	XATTR_GET    fd    name     bytes   -      -         memory
+ *	XATTR_SET    fd    name     bytes   -      XATTR_    memory
  *	ACCEPT       fd    sockaddr -       -      SOCK_     its length
  *	CONNECT      fd    sockaddr addrlen -      -         -
  *	RECV SEND    fd    memory   bytes   -      SOCK_     -
@@ -38,6 +44,13 @@
  *	POLL         fd    -        -       -      WEIR_     -
  *	SPLICE       polled in       bytes   pipes  WEIR_     out
  *	COPY_RANGE   src   dst fd   bytes   off    -         dst off
+ *	READLINK     dirfd path     bytes   -      -         memory
+ *	CHMOD        dirfd path     mode    -      AT_       -
+ *	CHOWN        dirfd path     uid     gid    AT_       -
+ *	UTIMENS      dirfd path     -       -      AT_       times
+ *	XATTR_LIST   fd    -        bytes   -      -         memory
+ *	XATTR_REMOVE fd    name     -       -      -         -
+ *	READDIR      fd    -        bytes   -      -         memory
  *	WORK         -     fn       -       -      -         arg
  */
 #define IO_ROWS(ROW) \
@@ -53,6 +66,12 @@
 	ROW(STATX, "statx", statx, STATX, statx, SURE) \
 	ROW(RENAME, "rename", rename, RENAMEAT, rename, SURE) \
 	ROW(UNLINK, "unlink", unlink, UNLINKAT, unlink, SURE) \
+	ROW(MKDIR, "mkdir", mkdir, MKDIRAT, mkdir, SURE) \
+	ROW(LINK, "link", link, LINKAT, link, SURE) \
+	ROW(SYMLINK, "symlink", symlink, SYMLINKAT, symlink, SURE) \
+	ROW(FTRUNCATE, "ftruncate", ftruncate, FTRUNCATE_6_9, ftruncate, SURE) \
+	ROW(XATTR_GET, "xattr_get", xattr_get, FGETXATTR, xattr, SURE) \
+	ROW(XATTR_SET, "xattr_set", xattr_set, FSETXATTR, xattr, SURE) \
 	ROW(ACCEPT, "accept", accept, ACCEPT, accept, UNCOUNTED) \
 	ROW(CONNECT, "connect", connect, CONNECT, connect, UNCOUNTED) \
 	ROW(RECV, "recv", transfer, RECV, recv, UNCOUNTED) \
@@ -68,6 +87,13 @@
 /* Those that a worker always does. */
 #define IO_WORKER_ROWS(ROW) \
 	ROW(COPY_RANGE, "copy_range", copy_range) \
+	ROW(READLINK, "readlink", readlink) \
+	ROW(CHMOD, "chmod", chmod) \
+	ROW(CHOWN, "chown", chown) \
+	ROW(UTIMENS, "utimens", utimens) \
+	ROW(XATTR_LIST, "xattr_list", xattr_list) \
+	ROW(XATTR_REMOVE, "xattr_remove", xattr_remove) \
+	ROW(READDIR, "readdir", readdir) \
 	ROW(WORK, "work", nop)
 
 #endif /* WEIR_REACTOR_IO_KINDS_H */

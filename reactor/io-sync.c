@@ -7,11 +7,13 @@
  */
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -442,6 +444,145 @@ static int64_t step_fallocate(struct weir_op *op)
 {
 	return result(fallocate(op->u.io.fd, (int)op->u.io.flags,
 				(off_t)op->u.io.off, (off_t)op->u.io.len));
+}
+
+static int64_t step_mkdir(struct weir_op *op)
+{
+	return result(syscall(SYS_mkdirat, op->u.io.fd, address_of(op),
+			      op->u.io.len));
+}
+
+static void *other_of(const struct weir_op *op)
+{
+	return (void *)(uintptr_t)op->u.io.aux;
+}
+
+static int64_t step_link(struct weir_op *op)
+{
+	return result(syscall(SYS_linkat, op->u.io.fd, address_of(op),
+			      (int)op->u.io.len, other_of(op),
+			      (int)op->u.io.flags));
+}
+
+static int64_t step_symlink(struct weir_op *op)
+{
+	return result(syscall(SYS_symlinkat, other_of(op), op->u.io.fd,
+			      address_of(op)));
+}
+
+/* The memory that the call is about to fill. */
+static void *filled(const struct weir_op *op)
+{
+	own_use(other_of(op), op->u.io.len);
+	return other_of(op);
+}
+
+/* The kernel has the size as an int, of which it would refuse what is cut. */
+static size_t bytes_of(const struct weir_op *op)
+{
+	return op->u.io.len < INT_MAX ? op->u.io.len : INT_MAX;
+}
+
+static int64_t step_readlink(struct weir_op *op)
+{
+	return result(syscall(SYS_readlinkat, op->u.io.fd, address_of(op),
+			      filled(op), bytes_of(op)));
+}
+
+static int64_t step_readdir(struct weir_op *op)
+{
+	return result(syscall(SYS_getdents64, op->u.io.fd, filled(op),
+			      bytes_of(op)));
+}
+
+static int64_t step_ftruncate(struct weir_op *op)
+{
+	return result(ftruncate(op->u.io.fd, (off_t)op->u.io.len));
+}
+
+/* Whether the file of the descriptor itself is meant. */
+static bool is_itself(const struct weir_op *op)
+{
+	return op->u.io.flags & AT_EMPTY_PATH && !*(char *)address_of(op);
+}
+
+/* Linux 6.6; the headers may be older. */
+#define CALL_FCHMODAT2 452
+
+/* A descriptor of O_PATH has no fchmod(2), but a name in /proc. */
+static long chmod_itself(const struct weir_op *op, mode_t mode)
+{
+	char path[32];
+
+	if (op->u.io.fd == AT_FDCWD)
+		return syscall(SYS_fchmodat, AT_FDCWD, ".", mode);
+	if (!fchmod(op->u.io.fd, mode))
+		return 0;
+	if (errno != EBADF || fcntl(op->u.io.fd, F_GETFD) < 0)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", op->u.io.fd);
+	return syscall(SYS_fchmodat, AT_FDCWD, path, mode);
+}
+
+static int64_t step_chmod(struct weir_op *op)
+{
+	mode_t mode = (mode_t)op->u.io.len;
+	long res;
+
+	if (is_itself(op))
+		return result(chmod_itself(op, mode));
+	if (!op->u.io.flags)
+		return result(syscall(SYS_fchmodat, op->u.io.fd, address_of(op),
+				      mode));
+	res = fault_choice("fchmodat2") ? (errno = ENOSYS, -1) :
+	      syscall(CALL_FCHMODAT2, op->u.io.fd, address_of(op), mode,
+		      op->u.io.flags);
+	if (res < 0 && errno == ENOSYS)
+		errno = EOPNOTSUPP;
+	return result(res);
+}
+
+static int64_t step_chown(struct weir_op *op)
+{
+	return result(syscall(SYS_fchownat, op->u.io.fd, address_of(op),
+			      (uid_t)op->u.io.len, (gid_t)op->u.io.off,
+			      (int)op->u.io.flags));
+}
+
+static int64_t step_utimens(struct weir_op *op)
+{
+	const char *path = address_of(op);
+
+	/* Before Linux 5.8 only futimens(3) takes no path. */
+	if (is_itself(op) && op->u.io.fd != AT_FDCWD &&
+	    !futimens(op->u.io.fd, other_of(op)))
+		return 0;
+	return result(utimensat(op->u.io.fd, path, other_of(op),
+				(int)op->u.io.flags));
+}
+
+static int64_t step_xattr_get(struct weir_op *op)
+{
+	return result(syscall(SYS_fgetxattr, op->u.io.fd, address_of(op),
+			      filled(op), op->u.io.len));
+}
+
+static int64_t step_xattr_set(struct weir_op *op)
+{
+	return result(syscall(SYS_fsetxattr, op->u.io.fd, address_of(op),
+			      other_of(op), op->u.io.len,
+			      (int)op->u.io.flags));
+}
+
+static int64_t step_xattr_list(struct weir_op *op)
+{
+	return result(syscall(SYS_flistxattr, op->u.io.fd, filled(op),
+			      op->u.io.len));
+}
+
+static int64_t step_xattr_remove(struct weir_op *op)
+{
+	return result(syscall(SYS_fremovexattr, op->u.io.fd, address_of(op)));
 }
 
 static int64_t step_close(struct weir_op *op)

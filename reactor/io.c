@@ -58,6 +58,12 @@ static void inward(const struct weir_op *op, piece_fn *fn)
 	case IO_RECVMSG:
 		each_piece(msg->msg_iov, msg->msg_iovlen, fn);
 		break;
+	case IO_READLINK:
+	case IO_READDIR:
+	case IO_XATTR_GET:
+	case IO_XATTR_LIST:
+		fn((const void *)(uintptr_t)op->u.io.aux, len, len);
+		break;
 	case IO_STATX:
 		fn((const void *)(uintptr_t)op->u.io.aux, sizeof(struct statx),
 		   sizeof(struct statx));
@@ -99,6 +105,9 @@ static uint32_t outward(const struct weir_op *op, sum_fn *fn)
 	case IO_WRITE:
 	case IO_SEND:
 		sum = fn(addr, len, 0);
+		break;
+	case IO_XATTR_SET:
+		sum = fn((const void *)(uintptr_t)op->u.io.aux, len, 0);
 		break;
 	case IO_WRITEV:
 	case IO_SENDV:

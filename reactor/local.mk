@@ -8,6 +8,7 @@ libcore_la_SOURCES += \
 	%D%/group/deferred.h \
 	%D%/event.c \
 	%D%/file.c \
+	%D%/fs.c \
 	%D%/group/core.c \
 	%D%/group/cpu.c \
 	%D%/group/load.c \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls with a path in a simulated world: open, statx, rename, unlink. */
+/* Calls with a path in a simulated world: open, statx, rename, unlink, link,
+ * mkdir. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -481,6 +482,66 @@ static int unlink_now(struct sim_files *files, const char *path, uint32_t flags)
 						    NULL }, 1);
 }
 
+static int make_dir(struct sim_files *files, const char *path, mode_t mode)
+{
+	struct inode *i;
+	struct name *name;
+	int err;
+
+	if (name_inode(files, path) || dir_exists(files, path))
+		return -EEXIST;
+	if (has_file_above(files, path))
+		return -ENOTDIR;
+	name = name_make(files, path);
+	i = name ? inode_make(files, INODE_DIR, S_IFDIR | (mode & 07777)) :
+		   NULL;
+	if (!i)
+		return -ENOMEM;
+	err = names_change(files, &(struct leads){ name, i }, 1);
+	inode_put(i);
+	return err;
+}
+
+/* One more name, @path, of @i. */
+static int link_now(struct sim_files *files, struct inode *i, const char *path)
+{
+	struct name *name;
+
+	if (name_inode(files, path) || dir_exists(files, path))
+		return -EEXIST;
+	if (has_file_above(files, path))
+		return -ENOTDIR;
+	name = name_make(files, path);
+	return name ? names_change(files, &(struct leads){ name, i }, 1) :
+		      -ENOMEM;
+}
+
+static int link_path(struct sim_files *files, const char *from, const char *to,
+		     uint32_t flags)
+{
+	struct inode *i = name_inode(files, from);
+
+	if (flags & ~(uint32_t)AT_SYMLINK_FOLLOW)
+		return -EOPNOTSUPP;
+	if (i && i->kind == INODE_FILE)
+		return link_now(files, i, to);
+	if (i || dir_exists(files, from))
+		return -EPERM;
+	return has_file_above(files, from) ? -ENOTDIR : -ENOENT;
+}
+
+/* A world has no symbolic links, and no rights or times to set. */
+static bool path_has_call(const struct weir_op *op)
+{
+	switch (op->kind) {
+	case IO_SYMLINK: case IO_READLINK: case IO_CHMOD: case IO_CHOWN:
+	case IO_UTIMENS:
+		return false;
+	default:
+		return true;
+	}
+}
+
 /* Whether the power of a path was cut since @op began. */
 static bool is_cut(const struct sim_files *files, const struct weir_op *op,
 		   const char *path)
@@ -556,7 +617,7 @@ int sim_path_names(struct weir_sim *sim, const struct weir_op *op, char *name,
 		err = check_how(op, &path);
 	if (!err)
 		err = path_resolve(sim, root_of(op), op->u.io.fd, path, name);
-	if (!err && op->kind == IO_RENAME)
+	if (!err && sim_names_two(op))
 		err = path_resolve(sim, root_of(op), (int)op->u.io.len, other,
 				   to);
 	return err;
@@ -570,7 +631,7 @@ bool sim_path_is_cut(struct weir_sim *sim, const struct weir_op *op)
 	if (!files || !files->cuts)
 		return false;
 	return sim_path_names(sim, op, name, to) || is_cut(files, op, name) ||
-	       (op->kind == IO_RENAME && is_cut(files, op, to));
+	       (sim_names_two(op) && is_cut(files, op, to));
 }
 
 int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
@@ -582,6 +643,8 @@ int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
 
 	if (!files)
 		return -ENOMEM;
+	if (!path_has_call(op))
+		return -EOPNOTSUPP;
 	if (op->kind == IO_STATX && !*path)
 		return op->u.io.flags & AT_EMPTY_PATH ? stat_now(files, op) :
 							-ENOENT;
@@ -589,7 +652,7 @@ int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
 	if (err)
 		return err;
 	if (is_cut(files, op, name) ||
-	    (op->kind == IO_RENAME && is_cut(files, op, to)))
+	    (sim_names_two(op) && is_cut(files, op, to)))
 		return -EIO;
 	switch (op->kind) {
 	case IO_OPEN:
@@ -599,6 +662,10 @@ int64_t sim_path_call(struct weir_sim *sim, struct weir_op *op)
 		return stat_now(files, op);
 	case IO_RENAME:
 		return rename_now(files, name, to, op->u.io.flags);
+	case IO_MKDIR:
+		return make_dir(files, name, (mode_t)op->u.io.len);
+	case IO_LINK:
+		return link_path(files, name, to, op->u.io.flags);
 	default:
 		return unlink_now(files, name, op->u.io.flags);
 	}
@@ -641,7 +708,6 @@ int weir_sim_link(int fd, const char *path)
 	struct file *file = f ? file_of(f) : NULL;
 	struct sim_files *files;
 	char name[PATH_BYTES];
-	struct name *entry;
 	int err;
 
 	if (!file)
@@ -651,16 +717,7 @@ int weir_sim_link(int fd, const char *path)
 	if (!file->inode || file->inode->kind != INODE_FILE)
 		return -EPERM;
 	err = resolve(f->sim, path, &files, name);
-	if (err)
-		return err;
-	if (name_inode(files, name) || dir_exists(files, name))
-		return -EEXIST;
-	if (has_file_above(files, name))
-		return -ENOTDIR;
-	entry = name_make(files, name);
-	return entry ? names_change(files, &(struct leads){ entry,
-							    file->inode }, 1) :
-		       -ENOMEM;
+	return err ? err : link_now(files, file->inode, name);
 }
 
 static void tell_stat(struct stat *ret, const struct statx *st)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files and disks in a world: the calls on their descriptors. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <weir/fs.h>
 #include <weir/sim/file.h>
 
 #include "sim/file.h"
@@ -108,6 +110,16 @@ int64_t weir_sim_lseek(int fd, int64_t off, int whence)
 	return (int64_t)file->pos;
 }
 
+static int truncate_now(struct file *file, uint64_t bytes)
+{
+	if (file->f.flags & O_PATH)
+		return -EBADF;
+	if (!file->inode || file->inode->kind != INODE_FILE ||
+	    (file->f.flags & O_ACCMODE) == O_RDONLY || bytes > INT64_MAX)
+		return -EINVAL;
+	return inode_resize(file->inode, bytes);
+}
+
 int weir_sim_ftruncate(int fd, uint64_t bytes)
 {
 	struct file *file;
@@ -115,12 +127,7 @@ int weir_sim_ftruncate(int fd, uint64_t bytes)
 
 	if (err)
 		return err == -ESPIPE ? -EINVAL : err;
-	if (file->f.flags & O_PATH)
-		return -EBADF;
-	if (!file->inode || file->inode->kind != INODE_FILE ||
-	    (file->f.flags & O_ACCMODE) == O_RDONLY || bytes > INT64_MAX)
-		return -EINVAL;
-	return inode_resize(file->inode, bytes);
+	return truncate_now(file, bytes);
 }
 
 static int64_t sync_now(struct file *file, uint64_t off, uint64_t len);
@@ -389,6 +396,122 @@ static int64_t allocate(struct file *file, int mode, uint64_t from,
 	return err;
 }
 
+/*
+ * The entry of the directory @dir that comes after the one that *@at led to;
+ * NULL: the first.  Sets *@at, and returns the entry's name, which has *@len
+ * bytes and is followed by more of the path; or NULL: there are no more.
+ *
+ * A directory is found by its own name, or by the first of those below, which
+ * are in a row; its own name comes first, but not just before them.
+ */
+static const char *dir_next(struct sim_files *files, const char *dir,
+		     const struct name **at, size_t *len)
+{
+	char own[PATH_BYTES];
+	size_t base = strlen(dir) + (*dir != 0), n;
+	const struct name *name;
+	const char *entry;
+
+	snprintf(own, sizeof(own), *dir ? "%s/" : "%s", dir);
+	for (uint32_t i = name_place(files, *at ? (*at)->path : own);
+	     i < files->n_names; i++) {
+		name = files->names[i];
+		if (!begins_with(name->path, own))
+			break;
+		entry = name->path + base;
+		n = strcspn(entry, "/");
+		if (!name->now || !n || name == *at ||
+		    (*at && strcspn((*at)->path + base, "/") == n &&
+		     !strncmp((*at)->path + base, entry, n)))
+			continue;
+		memcpy(own + base, entry, n);
+		own[base + n] = 0;
+		if (entry[n] && name_inode(files, own)) {
+			own[base] = 0;
+			continue;
+		}
+		*at = name;
+		*len = n;
+		return entry;
+	}
+	return NULL;
+}
+
+/* The kind of file that an entry leads to. */
+static unsigned char entry_type(const struct name *name, const char *entry,
+				size_t len)
+{
+	if (entry[len])
+		return DT_DIR;
+	switch (name->now->kind) {
+	case INODE_DIR:
+		return DT_DIR;
+	case INODE_DISK:
+		return DT_BLK;
+	default:
+		return DT_REG;
+	}
+}
+
+/* An entry of @len bytes of @name, at @to, if there is space. */
+static size_t put_entry(void *to, size_t capacity, const char *name, size_t len,
+			const struct weir_dirent *like)
+{
+	size_t n = (offsetof(struct weir_dirent, name) + len + 8) & ~(size_t)7;
+	struct weir_dirent *e = to;
+
+	if (n > capacity)
+		return 0;
+	memset(e, 0, n);
+	*e = *like;
+	e->len = (uint16_t)n;
+	memcpy((char *)to + offsetof(struct weir_dirent, name), name, len);
+	return n;
+}
+
+/* The position counts the entries. */
+static size_t read_entry(struct file *file, void *to, size_t capacity)
+{
+	struct weir_dirent like = { .ino = 1, .type = DT_DIR,
+				    .off = (int64_t)file->pos + 1 };
+	const struct name *at = file->found;
+	const char *entry = "..";
+	size_t len;
+
+	if (file->pos < 2) {
+		file->found = NULL;
+		return put_entry(to, capacity, entry, file->pos + 1, &like);
+	}
+	entry = dir_next(file->files, file->dir, &at, &len);
+	if (!entry)
+		return SIZE_MAX;
+	like.type = entry_type(at, entry, len);
+	if (!entry[len])
+		like.ino = at->now->number;
+	len = put_entry(to, capacity, entry, len, &like);
+	if (len)
+		file->found = at;
+	return len;
+}
+
+static int64_t read_dir(struct file *file, const struct weir_op *op)
+{
+	char *buf = (char *)(uintptr_t)op->u.io.aux;
+	size_t at = 0, n;
+
+	if (!is_dir(file))
+		return -ENOTDIR;
+	if (file->f.flags & O_PATH)
+		return -EBADF;
+	for (;; at += n, file->pos++) {
+		n = read_entry(file, buf + at, op->u.io.len - at);
+		if (n == SIZE_MAX)
+			return (int64_t)at;
+		if (!n)
+			return at ? (int64_t)at : -EINVAL;
+	}
+}
+
 static int64_t file_call(struct sim_fd *f, struct weir_op *op)
 {
 	struct file *file = file_of(f);
@@ -399,6 +522,13 @@ static int64_t file_call(struct sim_fd *f, struct weir_op *op)
 	case IO_FALLOCATE:
 		return allocate(file, (int)op->u.io.flags, op->u.io.off,
 				op->u.io.len);
+	case IO_FTRUNCATE:
+		return truncate_now(file, op->u.io.len);
+	case IO_READDIR:
+		return read_dir(file, op);
+	case IO_XATTR_GET: case IO_XATTR_SET: case IO_XATTR_LIST:
+	case IO_XATTR_REMOVE:
+		return -EOPNOTSUPP;
 	default:
 		return -ENOTSOCK;
 	}

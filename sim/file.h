@@ -148,6 +148,8 @@ struct file {
 	uint64_t pos;
 	uint32_t errors;	/* Failed syncs that were reported to it. */
 	char *dir;		/* A directory's name; NULL: it is none. */
+	/* The last name there by which READDIR found an entry; NULL: none. */
+	const struct name *found;
 };
 
 extern const struct sim_fd_class file_class;

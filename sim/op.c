@@ -441,6 +441,8 @@ static int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *
 	case IO_WORK:
 		return work(op);
 	case IO_OPEN: case IO_STATX: case IO_RENAME: case IO_UNLINK:
+	case IO_MKDIR: case IO_LINK: case IO_SYMLINK: case IO_READLINK:
+	case IO_CHMOD: case IO_CHOWN: case IO_UTIMENS:
 		io_acquire(op);
 		res = sim_path_call(sim, op);
 		io_release(op);
@@ -449,7 +451,7 @@ static int64_t sim_call(struct weir_sim *sim, struct sim_fd *f, struct weir_op *
 		return sim_copy_range(sim, op);
 	case IO_SPLICE:
 		return splice_now(sim, op);
-	case IO_SENDMSG: case IO_RECVMSG:
+	case IO_SENDMSG: case IO_RECVMSG: case IO_READDIR:
 		io_acquire(op);
 		res = call_fd(sim, f, op);
 		io_release(op);
@@ -794,7 +796,7 @@ static void trace_begin(struct weir_sim *sim, const struct weir_op *op)
 				    op->backend)->f;
 
 	if (sim_names_path(op) && !sim_path_names(sim, op, name, to))
-		snprintf(what, sizeof(what), op->kind == IO_RENAME ?
+		snprintf(what, sizeof(what), sim_names_two(op) ?
 				 ", '%s' to '%s'" : ", '%s'", name, to);
 	else if (f && f->cls->describe)
 		f->cls->describe(f, what, sizeof(what));

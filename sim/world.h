@@ -563,8 +563,20 @@ extern const struct vfd_signal_ops sim_signal_ops;
 /* Whether @op has a path and no descriptor. */
 static inline bool sim_names_path(const struct weir_op *op)
 {
-	return op->kind == IO_OPEN || op->kind == IO_STATX ||
-	       op->kind == IO_RENAME || op->kind == IO_UNLINK;
+	switch (op->kind) {
+	case IO_OPEN: case IO_STATX: case IO_RENAME: case IO_UNLINK:
+	case IO_MKDIR: case IO_LINK: case IO_SYMLINK: case IO_READLINK:
+	case IO_CHMOD: case IO_CHOWN: case IO_UTIMENS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether it has two paths. */
+static inline bool sim_names_two(const struct weir_op *op)
+{
+	return op->kind == IO_RENAME || op->kind == IO_LINK;
 }
 
 /* file-path.c: operations with a path. */

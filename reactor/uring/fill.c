@@ -265,6 +265,63 @@ static void fill_unlink(const struct uring *u, struct io_uring_sqe *sqe,
 	sqe->unlink_flags = op->u.io.flags;
 }
 
+static void fill_mkdir(const struct uring *u, struct io_uring_sqe *sqe,
+		       struct weir_op *op)
+{
+	(void)u;
+	sqe->opcode = IORING_OP_MKDIRAT;
+	sqe->fd = op->u.io.fd;
+	sqe->addr = op->u.io.addr;
+	sqe->len = (uint32_t)op->u.io.len;
+}
+
+static void fill_link(const struct uring *u, struct io_uring_sqe *sqe,
+		      struct weir_op *op)
+{
+	(void)u;
+	sqe->opcode = IORING_OP_LINKAT;
+	sqe->fd = op->u.io.fd;
+	sqe->addr = op->u.io.addr;
+	sqe->len = (uint32_t)op->u.io.len;
+	sqe->off = op->u.io.aux;
+	sqe->hardlink_flags = op->u.io.flags;
+}
+
+static void fill_symlink(const struct uring *u, struct io_uring_sqe *sqe,
+			 struct weir_op *op)
+{
+	(void)u;
+	sqe->opcode = IORING_OP_SYMLINKAT;
+	sqe->fd = op->u.io.fd;
+	sqe->addr = op->u.io.aux;
+	sqe->off = op->u.io.addr;
+}
+
+static void fill_ftruncate(const struct uring *u, struct io_uring_sqe *sqe,
+			   struct weir_op *op)
+{
+	fill_fd(u, sqe, op->u.io.fd);
+	sqe->opcode = IORING_OP_FTRUNCATE_6_9;
+	sqe->off = op->u.io.len;
+}
+
+/* More than this the kernel refuses at once, as it does in the system call. */
+#define XATTR_LEN_MAX UINT32_MAX
+
+static void fill_xattr(const struct uring *u, struct io_uring_sqe *sqe,
+		       struct weir_op *op)
+{
+	bool out = op->kind == IO_XATTR_SET;
+
+	fill_fd(u, sqe, op->u.io.fd);
+	sqe->opcode = out ? IORING_OP_FSETXATTR : IORING_OP_FGETXATTR;
+	sqe->addr = op->u.io.addr;
+	sqe->off = op->u.io.aux;
+	sqe->len = op->u.io.len < XATTR_LEN_MAX ? (uint32_t)op->u.io.len :
+						  XATTR_LEN_MAX;
+	sqe->xattr_flags = op->u.io.flags;
+}
+
 static void fill_accept(const struct uring *u, struct io_uring_sqe *sqe,
 			struct weir_op *op)
 {

@@ -228,7 +228,7 @@ static const uint8_t opcodes[] = { IO_ROWS(IO_OPCODE) };
 /* The kinds that a worker can do without waiting for a peer. */
 static bool worker_can(unsigned int kind)
 {
-	return kind >= IO_FSYNC && kind <= IO_UNLINK;
+	return kind >= IO_FSYNC && kind <= IO_XATTR_SET;
 }
 
 /* 0, 1 or 2; -1 where the kernel has no such switch or it cannot be read. */
@@ -421,7 +421,7 @@ static int probe(struct uring *u)
 	for (i = 0; i < sizeof(opcodes); i++) {
 		if (io_uring_opcode_supported(p, opcodes[i]))
 			continue;
-		u->unsupported |= UINT32_C(1) << i;
+		u->unsupported |= URING_BIT(i);
 		if (!worker_can(i))
 			err = too_old("operations on sockets");
 	}

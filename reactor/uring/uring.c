@@ -231,7 +231,7 @@ static bool zerocopy_refused(const struct weir_op *op, int32_t res)
  */
 static bool goes_on(struct weir_op *op, int32_t res)
 {
-	uint32_t bit = URING_BIT(op->kind);
+	uint64_t bit = URING_BIT(op->kind);
 
 	if (op->flags & OP_POLLING) {
 		op->flags &= (uint8_t)~OP_POLLING;

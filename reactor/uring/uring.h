@@ -103,15 +103,18 @@
 #define IORING_CQE_F_32 (1u << 15)
 #endif
 
+/* Since Linux 6.9. */
+#define IORING_OP_FTRUNCATE_6_9 55
+
 #define URING_CQ_MIN 4096	/* Completion entries: a page per 256. */
 #define URING_CQ_LEAST 256	/* If memory is short. */
 #define URING_RESERVE 256	/* For sources and cancels. */
 #define URING_FILES 1024	/* Registered files: descriptors below this. */
 #define URING_BUFS 1024		/* Registered buffers: the old limit. */
 
-#define URING_BIT(kind) (UINT32_C(1) << (kind))
+#define URING_BIT(kind) (UINT64_C(1) << (kind))
 
-_Static_assert(IO_KINDS <= 32, "a kind is a bit");
+_Static_assert(IO_KINDS <= 64, "a kind is a bit");
 
 /*
  * Two counters in one word, because every operation changes both: of all
@@ -156,7 +159,7 @@ struct uring {
 	uint64_t begun, ended;
 	uint32_t limit;			/* Limit of those, now. */
 	uint32_t window;		/* The same, normally; and of the sure. */
-	uint32_t unsupported;		/* Bits of enum io_kind. */
+	uint64_t unsupported;		/* Bits of enum io_kind. */
 	uint32_t files_top;		/* Registered files are below this. */
 	uint8_t *files;			/* By descriptor: registered? */
 	uint32_t n_files;

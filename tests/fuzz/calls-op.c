@@ -240,6 +240,105 @@ static void call_unlink(struct core *c)
 	      0);
 }
 
+static void call_mkdir(struct core *c)
+{
+	struct task *t = task_new(c);
+
+	if (!t)
+		return;
+	t->any_errno = true;
+	START(t, weir_mkdir, c->r, OP(t), AT_FDCWD, path_of(t, "dir"), 0700);
+}
+
+static void call_link(struct core *c)
+{
+	struct task *t = task_new(c);
+
+	if (!t)
+		return;
+	t->any_errno = true;
+	task_buf(t);
+	snprintf(t->buf, t->len, "%s", path_of(t, some_name()));
+	START(t, weir_link, c->r, OP(t), AT_FDCWD, t->buf, AT_FDCWD,
+	      path_of(t, some_name()), 0);
+}
+
+static void call_symlink(struct core *c)
+{
+	struct task *t = task_new(c);
+
+	if (!t)
+		return;
+	t->any_errno = true;
+	START(t, weir_symlink, c->r, OP(t), "x", AT_FDCWD,
+	      path_of(t, some_name()));
+}
+
+static void call_readlink(struct core *c)
+{
+	struct task *t = task_new(c);
+
+	if (!t)
+		return;
+	t->any_errno = true;
+	task_buf(t);
+	START(t, weir_readlink, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
+	      t->buf, t->len);
+}
+
+static void call_chmod(struct core *c)
+{
+	struct task *t = task_new(c);
+
+	if (!t)
+		return;
+	t->any_errno = true;
+	START(t, weir_chmod, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
+	      0700, 0);
+}
+
+static void call_chown(struct core *c)
+{
+	struct task *t = task_new(c);
+
+	if (!t)
+		return;
+	t->any_errno = true;
+	START(t, weir_chown, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
+	      (uid_t)-1, (gid_t)-1, 0);
+}
+
+static void call_utimens(struct core *c)
+{
+	struct task *t = task_new(c);
+
+	if (!t)
+		return;
+	t->any_errno = true;
+	START(t, weir_utimens, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
+	      NULL, 0);
+}
+
+/* A call on the descriptor of a file. */
+#define CALL_ON_FD(name, ...)                                           \
+	static void call_##name(struct core *c)                         \
+	{                                                               \
+		struct object *o;                                       \
+		struct task *t = on_fd(c, FILES, &o);                   \
+                                                                        \
+		if (!t)                                                 \
+			return;                                         \
+		t->any_errno = true;                                    \
+		START(t, weir_##name, c->r, OP(t), o->fd, __VA_ARGS__); \
+	}
+
+CALL_ON_FD(ftruncate, 4096)
+CALL_ON_FD(readdir, t->result, sizeof(t->result))
+CALL_ON_FD(xattr_get, "user.weir", t->result, sizeof(t->result))
+CALL_ON_FD(xattr_set, "user.weir", "value", 5, 0)
+CALL_ON_FD(xattr_list, t->result, sizeof(t->result))
+CALL_ON_FD(xattr_remove, "user.weir")
+
 static void call_copy_range(struct core *c)
 {
 	struct object *o;
@@ -478,6 +577,19 @@ const struct call calls_op[] = {
 	{ "weir_statx", call_statx, 4 },
 	{ "weir_rename", call_rename, 2 },
 	{ "weir_unlink", call_unlink, 2 },
+	{ "weir_mkdir", call_mkdir, 2 },
+	{ "weir_link", call_link, 2 },
+	{ "weir_symlink", call_symlink, 2 },
+	{ "weir_readlink", call_readlink, 2 },
+	{ "weir_ftruncate", call_ftruncate, 2 },
+	{ "weir_chmod", call_chmod, 2 },
+	{ "weir_chown", call_chown, 2 },
+	{ "weir_utimens", call_utimens, 2 },
+	{ "weir_readdir", call_readdir, 2 },
+	{ "weir_xattr_get", call_xattr_get, 2 },
+	{ "weir_xattr_set", call_xattr_set, 2 },
+	{ "weir_xattr_list", call_xattr_list, 2 },
+	{ "weir_xattr_remove", call_xattr_remove, 2 },
 	{ "weir_copy_range", call_copy_range, 4 },
 	{ "weir_fd_register", call_fd_register, 4 },
 	{ "weir_fd_unregister", call_fd_unregister, 4 },

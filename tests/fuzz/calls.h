@@ -22,6 +22,7 @@
 #include <weir/engine.h>
 #include <weir/export.h>
 #include <weir/file.h>
+#include <weir/fs.h>
 #include <weir/group.h>
 #include <weir/inventory.h>
 #include <weir/job.h>

@@ -1047,8 +1047,8 @@ static void remove_dir(void)
 
 	while (dir && (e = readdir(dir))) {
 		snprintf(path, sizeof(path), "%s/%s", w.dir, e->d_name);
-		if (e->d_name[0] != '.')
-			unlink(path);
+		if (e->d_name[0] != '.' && unlink(path))
+			rmdir(path);
 	}
 	if (dir)
 		closedir(dir);

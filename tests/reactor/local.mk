@@ -1,6 +1,6 @@
 # What tests of reactor/ link is in tests/local.mk.
 public_tests += %D%/test-call %D%/test-call-spsc %D%/test-cancel \
-	%D%/test-drain %D%/test-errnos %D%/test-file %D%/test-handover \
+	%D%/test-drain %D%/test-errnos %D%/test-file %D%/test-fs %D%/test-handover \
 	%D%/test-host %D%/test-idle %D%/test-mailbox %D%/test-object %D%/test-op %D%/test-op-user \
 	%D%/test-poll-hook %D%/test-post \
 	%D%/test-reactor %D%/test-reentry %D%/test-rw %D%/test-seccomp \
@@ -13,7 +13,7 @@ internal_tests += %D%/test-cached %D%/test-deferred %D%/test-errnos-host %D%/tes
 	%D%/test-steady %D%/test-udp %D%/test-uring %D%/test-uring-entry \
 	%D%/test-uring-facts %D%/test-wheel
 mock_tests += %D%/test-stats-sections
-model_tests += %D%/test-cancel-model %D%/test-drain-model %D%/test-file-model \
+model_tests += %D%/test-cancel-model %D%/test-drain-model %D%/test-file-model %D%/test-fs-model \
 	%D%/test-host-model %D%/test-op-model %D%/test-reactor-model \
 	%D%/test-reentry-model %D%/test-rw-model %D%/test-socket-model \
 	%D%/test-splice-model %D%/test-storm-model %D%/test-timer-model \
@@ -25,6 +25,7 @@ test_scripts += %D%/test-ucx.sh
 %C%_test_cancel_model_SOURCES = %D%/test-cancel.c
 %C%_test_drain_model_SOURCES = %D%/test-drain.c
 %C%_test_file_model_SOURCES = %D%/test-file.c
+%C%_test_fs_model_SOURCES = %D%/test-fs.c
 %C%_test_host_model_SOURCES = %D%/test-host.c
 %C%_test_op_model_SOURCES = %D%/test-op.c
 %C%_test_reactor_model_SOURCES = %D%/test-reactor.c

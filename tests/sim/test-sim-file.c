@@ -3,8 +3,10 @@
 
 #include "tests/support/sim-file-fixture.h"
 
+#include <dirent.h>
 #include <linux/falloc.h>
 
+#include <weir/fs.h>
 #include <weir/sim/socket.h>
 
 #define BIG ((uint64_t)1 << 40)
@@ -625,7 +627,60 @@ static void nowait_on_a_file_may_be_eagain_by_a_fault(void **state)
 	sim_world_end(&w);
 }
 
+/* Before "a", which is a directory for what is in it alone, comes "a.b". */
+static void directory_is_found_by_what_is_in_it(void **state)
+{
+	static const char *const files[] = { "d/a/x", "d/a/y/z", "d/a.b", "d/c",
+					     "d/e/g", "dd" };
+	const struct weir_dirent *e;
+	char names[256] = "";
+	struct sim_world w;
+	uint64_t buf[64];
+	int64_t n;
+	size_t at;
+	int d;
+
+	(void)state;
+	sim_world_begin(&w, 1, 0, 0);
+	assert_int_equal(weir_sim_mkdir(w.sim, "d/e"), 0);
+	for (size_t i = 0; i < N_OF(files); i++)
+		sim_open(&w, files[i], O_RDWR | O_CREAT);
+	d = sim_open(&w, "d", O_RDONLY | O_DIRECTORY);
+	while ((n = SIM_CALL(&w, readdir, d, buf, 40)) > 0)
+		for (at = 0; (e = weir_dirent_next(buf, n, &at));)
+			snprintf(names + strlen(names), 64, "%s%s ", e->name,
+				 e->type == DT_DIR ? "/" : "");
+	assert_int_equal(n, 0);
+	assert_string_equal(names, "./ ../ a.b a/ c e/ ");
+	sim_world_end(&w);
+}
+
+static void world_refuses_what_it_has_not(void **state)
+{
+	struct sim_world w;
+	char buf[8];
+	int fd;
+
+	(void)state;
+	sim_world_begin(&w, 1, 0, 0);
+	fd = sim_open(&w, "f", O_RDWR | O_CREAT);
+#define HAS_NOT(...) assert_int_equal(SIM_CALL(&w, __VA_ARGS__), -EOPNOTSUPP)
+	HAS_NOT(symlink, "x", AT_FDCWD, "l");
+	HAS_NOT(readlink, AT_FDCWD, "l", buf, 8);
+	HAS_NOT(link, AT_FDCWD, "f", AT_FDCWD, "g", AT_EMPTY_PATH);
+	HAS_NOT(chmod, AT_FDCWD, "f", 0600, 0);
+	HAS_NOT(chown, AT_FDCWD, "f", 0, 0, 0);
+	HAS_NOT(utimens, AT_FDCWD, "f", NULL, 0);
+	HAS_NOT(xattr_get, fd, "user.x", buf, 8);
+	HAS_NOT(xattr_set, fd, "user.x", buf, 8, 0);
+	HAS_NOT(xattr_list, fd, buf, 8);
+	HAS_NOT(xattr_remove, fd, "user.x");
+	sim_world_end(&w);
+}
+
 static const struct harness_case cases[] = {
+	CASE(directory_is_found_by_what_is_in_it),
+	CASE(world_refuses_what_it_has_not),
 	CASE(durable_write_survives_a_power_cut),
 	CASE(sync_of_a_range_leaves_the_rest),
 	CASE(file_takes_flags_that_mean_nothing_in_a_world),

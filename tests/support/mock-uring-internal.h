@@ -35,6 +35,8 @@
 #define IORING_NOTIF_USAGE_ZC_COPIED (1u << 31)
 #endif
 
+#define OP_FTRUNCATE 55		/* IORING_OP_FTRUNCATE, of Linux 6.9 */
+
 #define N_FILES 1024
 #define N_BUFS 1024
 

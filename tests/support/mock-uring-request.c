@@ -50,7 +50,10 @@ static bool is_known(unsigned int opcode)
 	case IORING_OP_TIMEOUT_REMOVE:
 		return false;
 	default:
-		return opcode <= IORING_OP_UNLINKAT ||
+		return opcode <= IORING_OP_LINKAT ||
+		       opcode == IORING_OP_FSETXATTR ||
+		       opcode == IORING_OP_FGETXATTR ||
+		       opcode == OP_FTRUNCATE ||
 		       opcode == IORING_OP_SEND_ZC;
 	}
 }
@@ -62,8 +65,11 @@ static void take_paths(struct request *req)
 
 	switch (sqe->opcode) {
 	case IORING_OP_RENAMEAT:
+	case IORING_OP_SYMLINKAT:
+	case IORING_OP_LINKAT:
 		req->path[1] = strdup((const char *)(uintptr_t)sqe->addr2);
 		/* fall through */
+	case IORING_OP_MKDIRAT:
 	case IORING_OP_OPENAT:
 	case IORING_OP_OPENAT2:
 	case IORING_OP_STATX:

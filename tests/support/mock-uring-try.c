@@ -35,7 +35,9 @@ static int opcode_since(unsigned int op)
 		return 519;
 	if (op <= IORING_OP_SEND_ZC)
 		return 600;
-	return op <= IORING_OP_SEND_ZC + 1 ? 601 : op <= 62 ? 618 : 9999;
+	if (op <= IORING_OP_SEND_ZC + 1)
+		return 601;
+	return op == OP_FTRUNCATE ? 609 : op <= 62 ? 618 : 9999;
 }
 
 int mock_uring_check(const struct ring *ring, const struct io_uring_sqe *sqe)
@@ -283,10 +285,30 @@ static int32_t try_path(const struct request *req)
 		return result(syscall(SYS_renameat2, sqe->fd, req->path[0],
 				      (int)sqe->len, req->path[1],
 				      sqe->rename_flags));
+	case IORING_OP_MKDIRAT:
+		return result(syscall(SYS_mkdirat, sqe->fd, req->path[0],
+				      sqe->len));
+	case IORING_OP_SYMLINKAT:
+		return result(syscall(SYS_symlinkat, req->path[0], sqe->fd,
+				      req->path[1]));
+	case IORING_OP_LINKAT:
+		return result(syscall(SYS_linkat, sqe->fd, req->path[0],
+				      (int)sqe->len, req->path[1],
+				      sqe->hardlink_flags));
 	default:
 		return result(syscall(SYS_unlinkat, sqe->fd, req->path[0],
 				      sqe->unlink_flags));
 	}
+}
+
+static int32_t try_xattr(const struct request *req)
+{
+	const struct io_uring_sqe *sqe = &req->sqe;
+	bool out = sqe->opcode == IORING_OP_FSETXATTR;
+
+	return result(syscall(out ? SYS_fsetxattr : SYS_fgetxattr,
+			      mock_uring_fd(req), sqe->addr, sqe->addr2,
+			      (size_t)sqe->len, sqe->xattr_flags));
 }
 
 static int32_t try_fsync(const struct request *req)
@@ -347,6 +369,11 @@ int32_t mock_uring_try(struct request *req)
 	case IORING_OP_FALLOCATE:
 		return result(syscall(SYS_fallocate, fd, sqe->len, sqe->off,
 				      sqe->addr));
+	case IORING_OP_FSETXATTR:
+	case IORING_OP_FGETXATTR:
+		return try_xattr(req);
+	case OP_FTRUNCATE:
+		return result(syscall(SYS_ftruncate, fd, sqe->off));
 	case IORING_OP_SHUTDOWN:
 		return result(syscall(SYS_shutdown, fd, sqe->len));
 	case IORING_OP_CLOSE:
@@ -383,6 +410,12 @@ bool mock_uring_is_for_thread(const struct request *req)
 	case IORING_OP_STATX:
 	case IORING_OP_RENAMEAT:
 	case IORING_OP_UNLINKAT:
+	case IORING_OP_MKDIRAT:
+	case IORING_OP_SYMLINKAT:
+	case IORING_OP_LINKAT:
+	case IORING_OP_FSETXATTR:
+	case IORING_OP_FGETXATTR:
+	case OP_FTRUNCATE:
 		return true;
 	case IORING_OP_READ:
 	case IORING_OP_READV:

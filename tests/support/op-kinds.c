@@ -6,6 +6,8 @@
 #include <arpa/inet.h>
 #include <linux/openat2.h>
 
+#include <weir/fs.h>
+
 #include "tests/support/sim-calls.h"
 
 /* Operations of the test's own that are in flight. */
@@ -39,7 +41,10 @@ static int listener(struct sockaddr_in *addr)
 
 void stage_begin(struct stage *s, void **state, struct weir_reactor *r)
 {
+	static unsigned int n;
+
 	memset(s, 0, sizeof(*s));
+	snprintf(s->new_name, sizeof(s->new_name), "new%u", n++);
 	s->r = r;
 	s->connecting = -1;
 	n_own = 0;
@@ -144,6 +149,22 @@ STARTS_BY(statx, weir_statx(s->r, op, s->dir, "file", 0, STATX_BASIC_STATS,
 STARTS_BY(rename, weir_rename(s->r, op, s->dir, "file", s->dir, "renamed",
 	  0))
 STARTS_BY(unlink, weir_unlink(s->r, op, s->dir, "file", 0))
+STARTS_BY(mkdir, weir_mkdir(s->r, op, s->dir, s->new_name, 0700))
+STARTS_BY(link, weir_link(s->r, op, s->dir, "file", s->dir, s->new_name, 0))
+STARTS_BY(ftruncate, weir_ftruncate(s->r, op, s->file2, 4096))
+STARTS_BY(readdir, weir_readdir(s->r, op, s->dir, s->buf, 40))
+
+STARTS_BY(symlink, weir_symlink(s->r, op, "x", s->dir, s->new_name))
+STARTS_BY(readlink, weir_readlink(s->r, op, s->dir, "file", s->buf, 8))
+STARTS_BY(chmod, weir_chmod(s->r, op, s->dir, "file", 0600, 0))
+STARTS_BY(chown, weir_chown(s->r, op, s->dir, "file", (uid_t)-1, (gid_t)-1, 0))
+STARTS_BY(utimens, weir_utimens(s->r, op, s->dir, "file", NULL, 0))
+
+/* A name without a class, which no file system has. */
+STARTS_BY(xattr_get, weir_xattr_get(s->r, op, s->file, "none", s->buf, 8))
+STARTS_BY(xattr_set, weir_xattr_set(s->r, op, s->file, "none", s->buf, 8, 0))
+STARTS_BY(xattr_list, weir_xattr_list(s->r, op, -1, s->buf, 8))
+STARTS_BY(xattr_remove, weir_xattr_remove(s->r, op, s->file, "none"))
 STARTS_BY(copy, weir_copy_range(s->r, op, s->file, 0, s->file2, 0,
 	  STAGE_FILE_LEN))
 STARTS_BY(accept, weir_accept(s->r, op, s->listener, NULL, NULL, 0))
@@ -227,6 +248,7 @@ static int start_own_and_finish(struct stage *s, struct weir_op *op)
 
 #define WAITS .waits = true
 #define MOVES .moves = true
+#define NOT_SIM .not_sim = true
 
 const struct op_kind op_kinds[] = {
 	{ "nop:", start_nop, .res = 0 },
@@ -251,6 +273,19 @@ const struct op_kind op_kinds[] = {
 	{ "statx:", start_statx, .res = 0 },
 	{ "rename:", start_rename, .res = 0 },
 	{ "unlink:", start_unlink, .res = 0 },
+	{ "mkdir:", start_mkdir, .res = 0 },
+	{ "link:", start_link, .res = 0 },
+	{ "ftruncate:", start_ftruncate, .res = 0 },
+	{ "readdir:", start_readdir, .res = 24 },
+	{ "symlink:", start_symlink, .res = 0, NOT_SIM },
+	{ "readlink:", start_readlink, .res = -EINVAL, NOT_SIM },
+	{ "chmod:", start_chmod, .res = 0, NOT_SIM },
+	{ "chown:", start_chown, .res = 0, NOT_SIM },
+	{ "utimens:", start_utimens, .res = 0, NOT_SIM },
+	{ "xattr get:", start_xattr_get, .res = -EOPNOTSUPP },
+	{ "xattr set:", start_xattr_set, .res = -EOPNOTSUPP },
+	{ "xattr list:", start_xattr_list, .res = -EBADF },
+	{ "xattr remove:", start_xattr_remove, .res = -EOPNOTSUPP },
 	{ "copy range:", start_copy, .res = STAGE_FILE_LEN, MOVES },
 	{ "accept:", start_accept, knock, OP_GIVES_FD, WAITS },
 	{ "connect:", start_connect, .res = 0 },

@@ -26,6 +26,7 @@
 struct stage {
 	struct weir_reactor *r;
 	char dir_path[160];
+	char new_name[16];	/* In the directory: of no other stage. */
 	int dir, file, file2;
 	int sv[2];		/* UNIX stream */
 	int full[2];		/* The same; nothing more fits into full[0]. */
@@ -50,6 +51,7 @@ struct op_kind {
 	bool never;		/* Ends only when asked to. */
 	bool moves;		/* The result is bytes, and in the detail. */
 	bool always;		/* Is never refused: a close. */
+	bool not_sim;		/* -EOPNOTSUPP in a simulated world. */
 	bool begins;		/* Is begun even if it is late. */
 };
 
