@@ -3,6 +3,7 @@ weirinclude_HEADERS += \
 	%D%/weir/buf.h \
 	%D%/weir/call.h \
 	%D%/weir/chain.h \
+	%D%/weir/child.h \
 	%D%/weir/conn.h \
 	%D%/weir/crc32c.h \
 	%D%/weir/device.h \

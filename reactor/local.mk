@@ -3,6 +3,7 @@ libcore_la_SOURCES += \
 	%D%/backend.h \
 	%D%/cached.c \
 	%D%/cached.h \
+	%D%/child.c \
 	%D%/group/call.c \
 	%D%/group/deferred.c \
 	%D%/group/deferred.h \

@@ -20,6 +20,7 @@
  *	io-sync.c    an operation as blocking system calls
  *	source.h     what delivers again and again; watch.c event.c signal.c
  *	             acceptor.c receiver.c udp.c; poller.c
+ *	child.c      child processes
  *	backend.h    the table of a backend; uring/, ev/
  *	stats/       the page that others read; page.h, publish.h
  *	group/       many reactors, and what other threads send to one:
@@ -61,6 +62,9 @@ struct reactor_obj {
 	/* reactor_abandon(): detach and free it, without a callback.  NULL: it
 	 * cannot be, so the reactor stays. */
 	void (*abandon)(struct reactor_obj *obj);
+	/* Its owner has destroyed it, and it does not keep the reactor, which
+	 * calls this at its own end: detach and free it.  NULL: it has not. */
+	void (*settle)(struct reactor_obj *obj);
 	struct reactor_obj *next;
 	struct reactor_obj **pprev;
 };

@@ -281,6 +281,18 @@ static int refuse_with_ops(struct weir_reactor *r)
 		   r->opts.drain_ms, op ? op->cls->name : "call");
 }
 
+/* End the objects that their owners have destroyed. */
+static void settle(struct weir_reactor *r)
+{
+	struct reactor_obj *obj, *next;
+
+	for (obj = r->objs; obj; obj = next) {
+		next = obj->next;
+		if (obj->settle)
+			obj->settle(obj);
+	}
+}
+
 int weir_reactor_destroy(struct weir_reactor *r)
 {
 	uint64_t timeout;
@@ -293,6 +305,7 @@ int weir_reactor_destroy(struct weir_reactor *r)
 		return why(-EBUSY, "weir_reactor_destroy: called from a "
 			   "callback of the same reactor; use "
 			   "weir_reactor_stop() there");
+	settle(r);
 	if (r->objs || r->n_timers)
 		return refuse_with_objects(r);
 

@@ -150,6 +150,65 @@ static void call_signal_create(struct core *c)
 		raise(SIGUSR1);
 }
 
+/* It lives until it is killed, or ends at once. */
+static void call_child_create(struct core *c)
+{
+	static char *const argvs[2][3] = { { "/bin/sleep", "1000", NULL },
+					   { "/bin/true", NULL } };
+	struct weir_child_opts opts = {
+		.size = sizeof(opts),
+		.argv = argvs[rnd(2)],
+		.io = { { WEIR_STDIO_PIPE_TO, 0 }, { WEIR_STDIO_NULL, 0 } },
+	};
+	struct object *o = any(A_CHILD) ? NULL : object_new(A_CHILD, c);
+	struct weir_child *child;
+
+	if (o)
+		object_made(o, &child, CALL(weir_child_create, &child, c->r,
+					    &opts));
+}
+
+static void call_child_take_fd(struct core *c)
+{
+	struct object *o = any(A_CHILD);
+	int fd;
+
+	(void)c;
+	if (!o)
+		return;
+	fd = (int)CALL(weir_child_take_fd, o->h, rnd(4));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void call_child_pid(struct core *c)
+{
+	struct object *o = any(A_CHILD);
+
+	(void)c;
+	if (o)
+		(void)GOT(weir_child_pid, o->h);
+}
+
+static void call_child_kill(struct core *c)
+{
+	struct object *o = any(A_CHILD);
+
+	(void)c;
+	if (o)
+		(void)CALL(weir_child_kill, o->h, rnd(2) ? SIGKILL : 0);
+}
+
+static void call_child_wait(struct core *c)
+{
+	struct object *o = any_on(A_CHILD, c);
+	struct task *t = o ? task_new(c) : NULL;
+
+	if (t)
+		START(t, weir_child_wait, o->h, OP(t),
+		      (struct weir_child_status *)(void *)t->result);
+}
+
 static int on_poller(struct weir_poller *poller, void *arg)
 {
 	struct object *o = arg;
@@ -561,6 +620,7 @@ DESTROY(watch_destroy, A_WATCH)
 DESTROY(event_destroy, AN_EVENT)
 DESTROY(signal_destroy, A_SIGNAL)
 DESTROY(poller_destroy, A_POLLER)
+DESTROY(child_destroy, A_CHILD)
 DESTROY(poll_hook_destroy, A_HOOK)
 DESTROY(object_destroy, AN_OBJECT)
 DESTROY(acceptor_destroy, AN_ACCEPTOR)
@@ -583,6 +643,12 @@ const struct call calls_source[] = {
 	{ "weir_event_destroy", call_event_destroy, 6 },
 	{ "weir_signal_create", call_signal_create, 4 },
 	{ "weir_signal_destroy", call_signal_destroy, 3 },
+	{ "weir_child_create", call_child_create, 1 },
+	{ "weir_child_take_fd", call_child_take_fd, 2 },
+	{ "weir_child_pid", call_child_pid, 2 },
+	{ "weir_child_kill", call_child_kill, 2 },
+	{ "weir_child_wait", call_child_wait, 4 },
+	{ "weir_child_destroy", call_child_destroy, 2 },
 	{ "weir_poller_create", call_poller_create, 6 },
 	{ "weir_poller_destroy", call_poller_destroy, 8 },
 	{ "weir_poll_hook_create", call_poll_hook_create, 2 },

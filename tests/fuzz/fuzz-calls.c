@@ -455,6 +455,9 @@ static int64_t destroy(struct object *o)
 	case A_SIGNAL:
 		CALLV(weir_signal_destroy, o->h);
 		return 0;
+	case A_CHILD:
+		CALLV(weir_child_destroy, o->h);
+		return 0;
 	case AN_OBJECT:
 		CALLV(weir_object_destroy, o->h);
 		return 0;
