@@ -30,6 +30,7 @@ noinst_PROGRAMS += \
 	%D%/42-dns-server \
 	%D%/43-http-files \
 	%D%/45-child \
+	%D%/46-watch-files \
 	%D%/hello
 
 %C%_01_operation_LDADD = libweir.la
@@ -62,6 +63,7 @@ noinst_PROGRAMS += \
 %C%_38_segments_LDADD = libweir.la
 %C%_39_revoke_LDADD = libweir.la
 %C%_45_child_LDADD = libweir.la
+%C%_46_watch_files_LDADD = libweir.la
 %C%_40_safetensors_LDADD = libweir-cuda.la libweir.la
 %C%_43_http_files_SOURCES = %D%/43-http-files.c %D%/http.h
 %C%_43_http_files_LDADD = libweir.la

@@ -1,4 +1,5 @@
 weirinclude_HEADERS += \
+	%D%/weir/alarm.h \
 	%D%/weir/base.h \
 	%D%/weir/buf.h \
 	%D%/weir/call.h \
@@ -15,6 +16,7 @@ weirinclude_HEADERS += \
 	%D%/weir/export.h \
 	%D%/weir/file.h \
 	%D%/weir/fs.h \
+	%D%/weir/fswatch.h \
 	%D%/weir/group.h \
 	%D%/weir/host.h \
 	%D%/weir/inventory.h \

@@ -1,5 +1,6 @@
 libcore_la_SOURCES += \
 	%D%/acceptor.c \
+	%D%/alarm.c \
 	%D%/backend.h \
 	%D%/cached.c \
 	%D%/cached.h \
@@ -10,6 +11,7 @@ libcore_la_SOURCES += \
 	%D%/event.c \
 	%D%/file.c \
 	%D%/fs.c \
+	%D%/fswatch.c \
 	%D%/group/core.c \
 	%D%/group/cpu.c \
 	%D%/group/load.c \

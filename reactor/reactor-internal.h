@@ -20,7 +20,8 @@
  *	io-sync.c    an operation as blocking system calls
  *	source.h     what delivers again and again; watch.c event.c signal.c
  *	             acceptor.c receiver.c udp.c; poller.c
- *	child.c      child processes
+ *	child.c      child processes;  fswatch.c  changes of files
+ *	alarm.c      timers on the wall clock
  *	backend.h    the table of a backend; uring/, ev/
  *	stats/       the page that others read; page.h, publish.h
  *	group/       many reactors, and what other threads send to one:
@@ -43,6 +44,7 @@
 #include "reactor/spin.h"
 #include "reactor/wheel.h"
 
+struct alarms;
 struct group_core;
 struct mmap_use;
 struct rx_free_list;
@@ -166,6 +168,7 @@ struct weir_reactor {
 	_Atomic unsigned char refuses;	/* Posts: enum refuses. */
 
 	struct reactor_obj *objs;
+	struct alarms *alarms;		/* NULL: there are none. */
 	uint32_t n_timers;		/* Counted, not listed: a million. */
 	struct weir_timer *free_timers;
 	struct timer_slab *timer_slabs;

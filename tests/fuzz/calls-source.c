@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <time.h>
 
 #include "tests/fuzz/calls.h"
 
@@ -207,6 +208,90 @@ static void call_child_wait(struct core *c)
 	if (t)
 		START(t, weir_child_wait, o->h, OP(t),
 		      (struct weir_child_status *)(void *)t->result);
+}
+
+static void on_alarm(struct weir_alarm *alarm, uint32_t events, void *arg)
+{
+	struct object *o = arg;
+
+	MUST(o->h == alarm && events == WEIR_ALARM_DUE);
+	act(o);
+}
+
+static void call_alarm_create(struct core *c)
+{
+	struct object *o = object_new(AN_ALARM, c);
+	struct weir_alarm *alarm;
+
+	if (o)
+		object_made(o, &alarm, CALL(weir_alarm_create, &alarm, c->r,
+					    on_alarm, o));
+}
+
+/* A moment ago, now, or in an hour. */
+static void call_alarm_set(struct core *c)
+{
+	struct object *o = any(AN_ALARM);
+	struct timespec now;
+
+	(void)c;
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (o)
+		CALLV(weir_alarm_set, o->h, (uint64_t)now.tv_sec * WEIR_SEC +
+		      (uint64_t)now.tv_nsec +
+		      (rnd(2) ? 0 : rnd(3600) * WEIR_SEC));
+}
+
+static void call_alarm_stop(struct core *c)
+{
+	struct object *o = any(AN_ALARM);
+
+	(void)c;
+	if (o)
+		CALLV(weir_alarm_stop, o->h);
+}
+
+static void on_change(struct weir_fswatch *watch,
+		      const struct weir_fswatch_event *event, void *arg)
+{
+	struct object *o = arg;
+
+	MUST(o->h == watch && event->mask);
+	act(o);
+}
+
+static void call_fswatch_create(struct core *c)
+{
+	struct object *o = any(A_FSWATCH) ? NULL : object_new(A_FSWATCH, c);
+	struct weir_fswatch *watch;
+
+	if (o)
+		object_made(o, &watch, CALL(weir_fswatch_create, &watch, c->r,
+					    on_change, o));
+}
+
+/* At most one in a watch, so that its number is known. */
+static void call_fswatch_add(struct core *c)
+{
+	struct object *o = any(A_FSWATCH);
+	int id;
+
+	(void)c;
+	if (!o)
+		return;
+	id = (int)CALL(weir_fswatch_add, o->h, w.dir, IN_CREATE | IN_MOVE, o);
+	MUST(id > 0 || id == -EEXIST || id == -ENOENT || id == -ENOMEM);
+	if (id > 0)
+		o->fd = id;
+}
+
+static void call_fswatch_remove(struct core *c)
+{
+	struct object *o = any(A_FSWATCH);
+
+	(void)c;
+	if (o)
+		(void)CALL(weir_fswatch_remove, o->h, o->fd);
 }
 
 static int on_poller(struct weir_poller *poller, void *arg)
@@ -621,6 +706,8 @@ DESTROY(event_destroy, AN_EVENT)
 DESTROY(signal_destroy, A_SIGNAL)
 DESTROY(poller_destroy, A_POLLER)
 DESTROY(child_destroy, A_CHILD)
+DESTROY(alarm_destroy, AN_ALARM)
+DESTROY(fswatch_destroy, A_FSWATCH)
 DESTROY(poll_hook_destroy, A_HOOK)
 DESTROY(object_destroy, AN_OBJECT)
 DESTROY(acceptor_destroy, AN_ACCEPTOR)
@@ -649,6 +736,14 @@ const struct call calls_source[] = {
 	{ "weir_child_kill", call_child_kill, 2 },
 	{ "weir_child_wait", call_child_wait, 4 },
 	{ "weir_child_destroy", call_child_destroy, 2 },
+	{ "weir_alarm_create", call_alarm_create, 4 },
+	{ "weir_alarm_set", call_alarm_set, 8 },
+	{ "weir_alarm_stop", call_alarm_stop, 2 },
+	{ "weir_alarm_destroy", call_alarm_destroy, 3 },
+	{ "weir_fswatch_create", call_fswatch_create, 2 },
+	{ "weir_fswatch_add", call_fswatch_add, 4 },
+	{ "weir_fswatch_remove", call_fswatch_remove, 2 },
+	{ "weir_fswatch_destroy", call_fswatch_destroy, 1 },
 	{ "weir_poller_create", call_poller_create, 6 },
 	{ "weir_poller_destroy", call_poller_destroy, 8 },
 	{ "weir_poll_hook_create", call_poll_hook_create, 2 },

@@ -22,7 +22,9 @@
 #include <weir/engine.h>
 #include <weir/export.h>
 #include <weir/child.h>
+#include <weir/alarm.h>
 #include <weir/file.h>
+#include <weir/fswatch.h>
 #include <weir/fs.h>
 #include <weir/group.h>
 #include <weir/inventory.h>
@@ -69,7 +71,7 @@ enum what {
 	A_DOMAIN, A_TIMER, A_WATCH, AN_EVENT, A_SIGNAL, A_POLLER, AN_ACCEPTOR,
 	A_STREAM, A_RECEIVER, A_UDP, A_SYNC, A_LEASE, AN_EXPORTER, A_SHARED_POOL,
 	A_GROUP, A_PAGE, A_DEVICE, A_DM, KEPT, A_DATAGRAM, A_TRANSLATION, A_HOOK,
-	AN_OBJECT, A_CHILD,
+	AN_OBJECT, A_CHILD, AN_ALARM, A_FSWATCH,
 	N_WHATS,
 };
 

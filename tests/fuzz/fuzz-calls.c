@@ -458,6 +458,12 @@ static int64_t destroy(struct object *o)
 	case A_CHILD:
 		CALLV(weir_child_destroy, o->h);
 		return 0;
+	case AN_ALARM:
+		CALLV(weir_alarm_destroy, o->h);
+		return 0;
+	case A_FSWATCH:
+		CALLV(weir_fswatch_destroy, o->h);
+		return 0;
 	case AN_OBJECT:
 		CALLV(weir_object_destroy, o->h);
 		return 0;

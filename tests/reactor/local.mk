@@ -6,9 +6,9 @@ public_tests += %D%/test-call %D%/test-call-spsc %D%/test-cancel \
 	%D%/test-reactor %D%/test-reentry %D%/test-rw %D%/test-seccomp \
 	%D%/test-socket %D%/test-splice %D%/test-spsc %D%/test-starved %D%/test-stats-process \
 	%D%/test-storm %D%/test-stream %D%/test-timer %D%/test-watch
-internal_tests += %D%/test-cached %D%/test-child %D%/test-deferred \
+internal_tests += %D%/test-alarm %D%/test-cached %D%/test-child %D%/test-deferred \
 	%D%/test-errnos-host %D%/test-ev \
-	%D%/test-fault %D%/test-group %D%/test-group-cpu %D%/test-group-fail \
+	%D%/test-fault %D%/test-fswatch %D%/test-group %D%/test-group-cpu %D%/test-group-fail \
 	%D%/test-group-load %D%/test-notify %D%/test-sigpipe %D%/test-spin \
 	%D%/test-stats %D%/test-stats-hostile %D%/test-stats-open \
 	%D%/test-steady %D%/test-udp %D%/test-uring %D%/test-uring-entry \

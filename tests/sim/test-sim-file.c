@@ -6,7 +6,10 @@
 #include <dirent.h>
 #include <linux/falloc.h>
 
+#include <weir/alarm.h>
+#include <weir/child.h>
 #include <weir/fs.h>
+#include <weir/fswatch.h>
 #include <weir/sim/socket.h>
 
 #define BIG ((uint64_t)1 << 40)
@@ -655,8 +658,24 @@ static void directory_is_found_by_what_is_in_it(void **state)
 	sim_world_end(&w);
 }
 
+static void no_change(struct weir_fswatch *watch,
+		      const struct weir_fswatch_event *event, void *arg)
+{
+	(void)watch, (void)event, (void)arg;
+}
+
+static void no_alarm(struct weir_alarm *alarm, uint32_t events, void *arg)
+{
+	(void)alarm, (void)events, (void)arg;
+}
+
 static void world_refuses_what_it_has_not(void **state)
 {
+	struct weir_child_opts opts = { .size = sizeof(opts),
+					.argv = (char *[]){ "true", NULL } };
+	struct weir_fswatch *watch;
+	struct weir_alarm *alarm;
+	struct weir_child *child;
 	struct sim_world w;
 	char buf[8];
 	int fd;
@@ -675,6 +694,11 @@ static void world_refuses_what_it_has_not(void **state)
 	HAS_NOT(xattr_set, fd, "user.x", buf, 8, 0);
 	HAS_NOT(xattr_list, fd, buf, 8);
 	HAS_NOT(xattr_remove, fd, "user.x");
+	assert_int_equal(weir_fswatch_create(&watch, w.r, no_change, NULL),
+			 -EOPNOTSUPP);
+	assert_int_equal(weir_alarm_create(&alarm, w.r, no_alarm, NULL),
+			 -EOPNOTSUPP);
+	assert_int_equal(weir_child_create(&child, w.r, &opts), -EOPNOTSUPP);
 	sim_world_end(&w);
 }
 

@@ -17,10 +17,12 @@
 #include <weir/accel/dif.h>
 #include <weir/accel/kinds.h>
 #include <weir/accel/xts.h>
+#include <weir/alarm.h>
 #include <weir/base.h>
 #include <weir/buf.h>
 #include <weir/call.h>
 #include <weir/chain.h>
+#include <weir/child.h>
 #include <weir/conn.h>
 #include <weir/crc32c.h>
 #include <weir/cuda/device.h>
@@ -34,6 +36,8 @@
 #include <weir/fabric/device.h>
 #include <weir/resolve/resolve.h>
 #include <weir/file.h>
+#include <weir/fs.h>
+#include <weir/fswatch.h>
 #include <weir/group.h>
 #include <weir/host.h>
 #include <weir/inventory.h>
@@ -127,6 +131,8 @@ struct request {
 	struct weir_codec_args args;
 #elif defined(SNIPPETS_OF_accel_xts)
 	struct weir_xts_args args;
+#elif defined(SNIPPETS_OF_child)
+	struct weir_child_status status;
 #endif
 };
 #endif
@@ -135,7 +141,25 @@ struct request {
 weir_host_end_fn on_end;
 #endif
 
-#if defined(SNIPPETS_OF_call)
+#if defined(SNIPPETS_OF_alarm)
+void rotate_logs(void *arg);
+uint64_t next_midnight(void);
+#elif defined(SNIPPETS_OF_child)
+static struct weir_child *child;
+static int in, out;
+#elif defined(SNIPPETS_OF_fs)
+struct scan {
+	struct weir_op op;
+	struct weir_reactor *r;
+	int fd;
+	char buf[4096];
+};
+#elif defined(SNIPPETS_OF_fswatch)
+static struct weir_fswatch *watch;
+static void *config;
+static int id;
+weir_fswatch_fn on_change;
+#elif defined(SNIPPETS_OF_call)
 struct query {
 	struct weir_op op;
 	struct weir_op capacity;
