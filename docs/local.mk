@@ -105,6 +105,7 @@ EXTRA_DIST += \
 	%D%/performance.json \
 	%D%/performance.md \
 	%D%/man/examples.txt \
+	%D%/from-libuv.md \
 	%D%/porting.md \
 	%D%/rdma.txt \
 	%D%/rules.md \

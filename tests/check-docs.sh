@@ -217,6 +217,29 @@ done
 holds 'the pages that weir(7) explains words with have examples' \
 	"$(without_example)"
 holds 'each public type leads to a page' "$(without_page)"
+# The functions of libuv, from the header that the compiler finds.
+tmp=$(mktemp -d ./docs.XXXXXX) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' INT TERM
+uv=$(echo '#include <uv.h>' | ${CC:-cc} -E - 2>/dev/null |
+	sed -n 's|^# [0-9]* "\(.*\)/uv\.h".*|\1|p' | head -n 1)
+what='docs/from-libuv.md has each function of libuv 1.44 once'
+if [ -z "$uv" ] || ! grep -q 'UV_VERSION_MINOR 44$' "$uv/uv/version.h"; then
+	skips "$what" 'libuv 1.44 is not installed'
+else
+	tr '\n' ' ' <"$uv/uv.h" | grep -oE 'UV_EXTERN [^;]*;' |
+		grep -oE 'uv_[a-z0-9_]+ ?\(' | tr -d '( ' | sort -u >"$tmp/uv"
+	grep '^|' "$dir/docs/from-libuv.md" | cut -d'|' -f2 |
+		grep -oE '`uv_[a-z0-9_]+`' | tr -d '`' | sort >"$tmp/uv-named"
+	[ -s "$tmp/uv" ] || echo 'none' >>"$tmp/uv"
+	holds "$what" "$(diff "$tmp/uv" "$tmp/uv-named")"
+fi
+holds 'each function that docs/from-libuv.md names is declared' \
+	"$(grep -oE '`weir_[a-z0-9_]+\(\)' "$dir/docs/from-libuv.md" |
+		tr -d '`()' | sort -u | while read -r f; do
+			grep -qw "$f" "$dir"/include/weir/*.h \
+				"$dir"/include/weir/*/*.h || echo "$f"
+		done)"
 holds 'docs/porting.md is made from the headers' \
 	"$(cd "$dir" && LC_ALL=C ${AWK:-awk} -f build-aux/recreates.awk \
 		-f build-aux/porting.awk docs/porting.md include/weir/*.h \
