@@ -89,6 +89,10 @@ t_a_file_system_is_made_filled_and_checked()
 		e2fsck -fn /dev/vda
 		mount /dev/vda /tmp/m
 		cmp /tmp/source /tmp/m/two
+		[ "$(cat /sys/block/vda/cache_type)" = "write back" ]
+		echo write through >/sys/block/vda/cache_type
+		[ "$(cat /sys/block/vda/cache_type)" = "write through" ]
+		cp /tmp/source /tmp/m/three
 		umount /tmp/m'
 	end_server
 	grep -q '"trims":[1-9]' listening || wrong 'nothing was trimmed'

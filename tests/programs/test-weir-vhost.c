@@ -338,6 +338,52 @@ static void disk_says_what_it_is(void **state)
 	stop();
 }
 
+/* Set the byte at @offset; returns what the server says. */
+static int set_config(struct front *f, uint32_t offset, uint8_t value)
+{
+	struct message m = front_message(VHOST_USER_SET_CONFIG);
+
+	m.u.config.offset = offset;
+	m.u.config.size = 1;
+	m.u.config.at[0] = value;
+	return front_tell(f, &m, 13, NULL, 0);
+}
+
+static int write_cache(struct front *f)
+{
+	struct message m = front_message(VHOST_USER_GET_CONFIG);
+
+	m.u.config.offset = offsetof(struct virtio_blk_config, wce);
+	m.u.config.size = 1;
+	assert_true(front_send(f, &m, 13, NULL, 0));
+	assert_true(front_receive(f->fd, &m, NULL));
+	return m.u.config.at[0];
+}
+
+static void write_cache_may_be_switched_off(void **state)
+{
+	struct front f;
+
+	serve(state);
+	begin(&f, 0);
+	assert_int_equal(write_cache(&f), 1);
+	assert_int_equal(set_config(&f, 0, 9), 1);
+	assert_int_equal(set_config(&f, offsetof(struct virtio_blk_config, wce),
+				    0), 0);
+	assert_int_equal(write_cache(&f), 0);
+	fill_pattern(f.mem + DATA, 65536, 0, 3);
+	assert_int_equal(ask(&f, VIRTIO_BLK_T_OUT, 8, DATA, 65536), 0);
+	memset(f.mem + DATA, 0, 65536);
+	assert_int_equal(ask(&f, VIRTIO_BLK_T_IN, 8, DATA, 65536), 0);
+	assert_true(is_pattern(f.mem + DATA, 65536, 0, 3));
+	front_end(&f);
+	/* A guest that cannot flush has none. */
+	begin(&f, BIT(VIRTIO_BLK_F_FLUSH) | BIT(VIRTIO_BLK_F_CONFIG_WCE));
+	assert_int_equal(ask(&f, VIRTIO_BLK_T_OUT, 8, DATA, 512), 0);
+	front_end(&f);
+	stop();
+}
+
 static void read_only_disk_is_not_written(void **state)
 {
 	struct front f;
@@ -1339,6 +1385,7 @@ static const struct harness_case cases[] = {
 	CASE(request_may_be_cut_anywhere),
 	CASE(trims_and_zeroes_read_as_zeroes),
 	CASE(disk_says_what_it_is),
+	CASE(write_cache_may_be_switched_off),
 	CASE(read_only_disk_is_not_written),
 	CASE(mistake_of_a_request_is_its_status),
 	CASE(senseless_ring_is_not_served),
