@@ -18,6 +18,8 @@ EXTRA_DIST += \
 	%D%/libweir-resolve0.install \
 	%D%/libweir-sim-dev.install \
 	%D%/libweir-sim0.install \
+	%D%/libweir-tls-dev.install \
+	%D%/libweir-tls0.install \
 	%D%/libweir0.install \
 	%D%/rules \
 	%D%/source/format \

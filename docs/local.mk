@@ -21,7 +21,8 @@ dist_man_MANS += \
 man3dir = $(mandir)/man3
 man3_headers = $(weirinclude_HEADERS) $(weirhostinclude_HEADERS) \
 	$(weiraccelinclude_HEADERS) $(weircudainclude_HEADERS) \
-	$(weirresolveinclude_HEADERS) $(weirsiminclude_HEADERS) $(rdma_headers) $(fabric_headers)
+	$(weirresolveinclude_HEADERS) $(weirsiminclude_HEADERS) $(rdma_headers) $(fabric_headers) \
+	$(tls_headers)
 man3_stamp = %D%/man/man3.stamp
 
 man3_awk = build-aux/recreates.awk build-aux/man3.awk

@@ -83,6 +83,13 @@ rdma_headers = \
 	%D%/weir/rdma/export.h \
 	%D%/weir/rdma/mw.h \
 	%D%/weir/rdma/verbs-event.h
+# Also in a build without OpenSSL.
+tls_headers = %D%/weir/tls/tls.h
+if HAVE_OPENSSL
+weirtlsinclude_HEADERS += $(tls_headers)
+endif
+EXTRA_DIST += $(tls_headers)
+
 # Also in a build without libfabric.
 fabric_headers = \
 	%D%/weir/fabric/device.h

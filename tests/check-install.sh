@@ -170,6 +170,7 @@ for h in "$src"/include/weir/*.h "$src"/include/weir/*/*.h; do
 	case $h in
 	/weir/rdma/*) has rdma || continue ;;
 	/weir/fabric/*) has fabric || continue ;;
+	/weir/tls/*) has tls || continue ;;
 	esac
 	try "<${h#/}> is installed" is_there "$h"
 done
@@ -195,6 +196,9 @@ if [ -e "$libdir/libweir.so" ]; then
 		'libc|libdl|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
 	try 'libweir-resolve needs the core, libc and c-ares alone' needs_only \
 		libweir-resolve 'libc|libcares|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
+	[ ! -e "$libdir/libweir-tls.so" ] ||
+	try 'libweir-tls needs the core, libc and OpenSSL alone' needs_only libweir-tls \
+		'libc|libssl|libcrypto|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
 	[ ! -e "$libdir/libweir-fabric.so" ] ||
 	try 'libweir-fabric needs the core and libc alone' needs_only libweir-fabric \
 		'libc|libdl|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'

@@ -99,6 +99,8 @@ try weir-cuda WEIR_CUDA_0.1 "$dir"/include/weir/cuda/*.h
 [ ! -f .libs/libweir-fabric.so ] ||
 	try weir-fabric WEIR_FABRIC_0.1 "$dir"/include/weir/fabric/*.h
 try weir-resolve WEIR_RESOLVE_0.1 "$dir"/include/weir/resolve/*.h
+[ ! -f .libs/libweir-tls.so ] ||
+	try weir-tls WEIR_TLS_0.1 "$dir"/include/weir/tls/*.h
 try weir-sim WEIR_SIM_0.1 "$dir"/include/weir/sim/*.h
 
 # Calls of libc, and what headers make of them for large files and _FORTIFY_SOURCE.
@@ -122,7 +124,7 @@ if [ -f .libs/libweir.so ] && [ -f .libs/libweir-rdma.so ]; then
 		sed 's/PROVIDER_API(\(.*\))/\1/' | grep -v '^name$' | sort)
 	same 'tests/private.txt lists what is marked PROVIDER_API' \
 		"$(allowed '[a-z]*' | sort -u)" "$marked"
-	for lib in accel cuda fabric rdma resolve sim; do
+	for lib in accel cuda fabric rdma resolve sim tls; do
 		[ -f .libs/libweir-$lib.so ] || continue
 		same "libweir-$lib uses no internals but those of tests/private.txt" '' \
 			"$(nm -D --undefined-only .libs/libweir-$lib.so |

@@ -45,7 +45,8 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/sim-calls.h %D%/support/sim-file-fixture.h \
 	%D%/support/sim-fixture.h %D%/support/slow-fixture.h \
 	%D%/support/snippets.h %D%/support/stats-fixture.h \
-	%D%/support/table-fixture.h %D%/support/user-domain-fixture.h \
+	%D%/support/table-fixture.h %D%/support/tls-fixture.h \
+	%D%/support/user-domain-fixture.h \
 	%D%/support/verbs-fixture.h %D%/support/vhost-front.h \
 	%D%/support/writer-fixture.h \
 	%D%/fuzz/descriptor-fixture.h
@@ -88,8 +89,10 @@ cuda_tests =
 chain_storm = %D%/support/chain-storm.c %D%/support/chain-storm.h
 fabric_tests =
 resolve_tests =
+tls_tests =
 test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(model_tests) \
-	$(accel_tests) $(cuda_tests) $(fabric_tests) $(resolve_tests)
+	$(accel_tests) $(cuda_tests) $(fabric_tests) $(resolve_tests) \
+	$(tls_tests)
 # Of these, the ones that TSan leaves out: they have one thread.
 without_threads =
 # What runs in a guest that has RDMA and a drive, by make check-rdma: programs that
@@ -126,6 +129,9 @@ if HAVE_LIBFABRIC
 include %D%/fabric/local.mk
 endif
 include %D%/resolve/local.mk
+if HAVE_OPENSSL
+include %D%/tls/local.mk
+endif
 include %D%/sim/local.mk
 include %D%/programs/local.mk
 if HAVE_VERBS
@@ -158,6 +164,10 @@ $(fabric_tests): libweir-fabric.la libweir.la $(weir_sim) $(weir_rdma)
 $(resolve_tests): LDADD = %D%/libharness.la libweir-resolve.la libbase.la $(weir_sim) \
 	$(weir_rdma) libweir.la $(CMOCKA_LIBS)
 $(resolve_tests): libweir-resolve.la libbase.la libweir.la $(weir_sim) $(weir_rdma)
+# And those of libweir-tls.
+$(tls_tests): LDADD = %D%/libharness.la libweir-tls.la $(weir_sim) $(weir_rdma) \
+	libweir.la $(LIBSSL_LIBS) $(OPENSSL_LIBS) $(CMOCKA_LIBS)
+$(tls_tests): libweir-tls.la libweir.la $(weir_sim) $(weir_rdma)
 if HAVE_VERBS
 $(mock_tests): AM_LDFLAGS += $(test_mock)
 $(mock_tests): %D%/libmock.a
@@ -174,7 +184,7 @@ TESTS += $(test_scripts) $(tree_tests)
 EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-cuda.abi %D%/abi/libweir-fabric.abi \
 	%D%/abi/libweir-rdma.abi %D%/abi/libweir-resolve.abi \
-	%D%/abi/libweir-sim.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
+	%D%/abi/libweir-sim.abi %D%/abi/libweir-tls.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \
 	%D%/models/close.pml %D%/models/group.pml %D%/models/hop.pml \

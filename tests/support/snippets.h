@@ -71,6 +71,7 @@
 #include <weir/sync-remote.h>
 #include <weir/sync.h>
 #include <weir/timer.h>
+#include <weir/tls/tls.h>
 #include <weir/udp.h>
 #include <weir/uring.h>
 #include <weir/watch.h>
@@ -176,6 +177,10 @@ static struct acme {
 	int number;
 } *card;
 int acme_reset(struct acme *card);
+#elif defined(SNIPPETS_OF_tls_tls)
+static struct weir_stream *lower, *s;
+static struct weir_tls_context *ctx;
+static struct weir_tls_stream_opts conn;
 #elif defined(SNIPPETS_OF_stream)
 static struct weir_stream *s;
 #elif defined(SNIPPETS_OF_object)

@@ -1,0 +1,852 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* TLS as streams, as <weir/tls/tls.h> promises it: two ends in one process. */
+
+#include "tests/support/harness.h"
+
+#include <weir/tls/tls.h>
+
+#include "tests/support/tls-fixture.h"
+
+#include "tests/support/sim-calls.h"
+
+static struct rec rec;
+
+static int64_t result(struct weir_reactor *r, struct rec *of)
+{
+	UNTIL(r, of->calls);
+	assert_int_equal(of->calls, 1);
+	return of->res;
+}
+
+#define RUN(r, call)             \
+	({                       \
+		rec_init(&rec);  \
+		STARTS(call);    \
+		result(r, &rec); \
+	})
+
+/* A client and a server, and the handshake of each. */
+struct pair {
+	struct weir_reactor *r;
+	struct weir_tls_context *ctx[2];	/* Client, server. */
+	struct weir_stream *s[2];
+	struct rec shook[2];
+	size_t lower_size;			/* Of the lower buffers; 0: usual. */
+	const char *host;
+	const struct weir_tls_session *session;
+};
+
+enum { CLIENT, SERVER };
+
+static struct weir_tls_opts client_opts(void)
+{
+	return (struct weir_tls_opts){
+		.size = sizeof(struct weir_tls_opts),
+		.ca_file = tls_path("ca.pem"),
+	};
+}
+
+static struct weir_tls_opts server_opts(const char *cert)
+{
+	return (struct weir_tls_opts){
+		.size = sizeof(struct weir_tls_opts), .flags = WEIR_TLS_SERVER,
+		.cert_file = tls_path(cert), .ca_file = tls_path("ca.pem"),
+	};
+}
+
+static void pair_begin(struct pair *p, void **state,
+		       const struct weir_tls_opts *client,
+		       const struct weir_tls_opts *server)
+{
+	struct weir_tls_opts c = client_opts(), s = server_opts("server.pem");
+
+	memset(p, 0, sizeof(*p));
+	p->r = start_reactor(state);
+	p->host = "server.test";
+	if (weir_tls_context_create(&p->ctx[CLIENT], client ? client : &c) ||
+	    weir_tls_context_create(&p->ctx[SERVER], server ? server : &s))
+		fail_msg("%s", weir_why());
+}
+
+static struct weir_stream *over(struct pair *p, int which, int fd)
+{
+	struct weir_tls_stream_opts opts = { .size = sizeof(opts) };
+	struct weir_stream_opts lower_opts = {
+		.size = sizeof(lower_opts), .in_size = p->lower_size,
+		.out_size = p->lower_size ? p->lower_size + 1 : 0,
+	};
+	struct weir_stream *lower, *s;
+
+	assert_int_equal(weir_stream_create_fd(&lower, p->r, fd, fd,
+					       &lower_opts), 0);
+	if (which == CLIENT) {
+		opts.host = p->host;
+		opts.session = p->session;
+	}
+	assert_int_equal(weir_tls_stream_create(&s, p->r, lower, p->ctx[which],
+						&opts), 0);
+	return s;
+}
+
+/* Connect them, and begin both handshakes. */
+static void pair_connect(struct pair *p)
+{
+	int fd[2];
+
+	socket_pair(fd);
+	for (int i = 0; i < 2; i++) {
+		p->s[i] = over(p, i, fd[i]);
+		rec_init(&p->shook[i]);
+		STARTS(weir_tls_handshake(p->s[i], &p->shook[i].op));
+	}
+}
+
+static void pair_shake(struct pair *p)
+{
+	pair_connect(p);
+	for (int i = 0; i < 2; i++)
+		if (result(p->r, &p->shook[i]))
+			fail_msg("%d: %d %s", i, (int)p->shook[i].res,
+				 weir_tls_error(p->s[i]));
+}
+
+static void close_one(struct pair *p, int which)
+{
+	struct rec closed;
+
+	rec_init(&closed);
+	STARTS(weir_stream_close(p->s[which], &closed.op));
+	assert_int_equal(result(p->r, &closed), 0);
+	p->s[which] = NULL;
+}
+
+static void pair_close(struct pair *p)
+{
+	for (int i = 0; i < 2; i++)
+		if (p->s[i])
+			close_one(p, i);
+}
+
+static void pair_end(struct pair *p)
+{
+	pair_close(p);
+	weir_tls_context_destroy(p->ctx[CLIENT]);
+	weir_tls_context_destroy(p->ctx[SERVER]);
+}
+
+static struct weir_tls_info info_of(struct pair *p, int which)
+{
+	struct weir_tls_info info = { .size = sizeof(info) };
+
+	assert_int_equal(weir_tls_info(p->s[which], &info), 0);
+	return info;
+}
+
+/* @len bytes from one to the other, which reads @part at a time. */
+static void move(struct pair *p, int from, size_t len, size_t part)
+{
+	char *sent = malloc(len + 1), *got = malloc(len + 1);
+	struct rec out, in;
+	size_t n = 0;
+
+	assert_true(sent && got);
+	fill_pattern(sent, len, 0, (unsigned int)len);
+	rec_init(&out);
+	STARTS(weir_stream_write(p->s[from], &out.op, sent, len, 0));
+	while (n < len) {
+		rec_init(&in);
+		STARTS(weir_stream_read_exact(p->s[!from], &in.op, got + n,
+					      part < len - n ? part : len - n));
+		n += (size_t)result(p->r, &in);
+		assert_true(in.res > 0);
+	}
+	assert_memory_equal(sent, got, len);
+	assert_int_equal(result(p->r, &out), len);
+	free(sent);
+	free(got);
+}
+
+static void bytes_go_both_ways(void **state)
+{
+	struct pair p;
+
+	pair_begin(&p, state, NULL, NULL);
+	pair_shake(&p);
+	for (size_t len = 1; len < 400000; len = len * 5 + 1) {
+		move(&p, CLIENT, len, 7000);
+		move(&p, SERVER, len, 100000);
+	}
+	pair_end(&p);
+}
+
+static void every_version_and_cipher_works(void **state)
+{
+	static const struct {
+		uint16_t version;
+		const char *cert, *cipher, *name;
+	} rows[] = {
+		{ WEIR_TLS_1_3, "server.pem", "TLS_AES_128_GCM_SHA256", NULL },
+		{ WEIR_TLS_1_3, "rsa.pem", "TLS_AES_256_GCM_SHA384", NULL },
+		{ WEIR_TLS_1_3, "server.pem", "TLS_CHACHA20_POLY1305_SHA256",
+		  NULL },
+		{ WEIR_TLS_1_2, "server.pem", "ECDHE-ECDSA-AES128-GCM-SHA256",
+		  NULL },
+		{ WEIR_TLS_1_2, "server.pem", "ECDHE-ECDSA-CHACHA20-POLY1305",
+		  NULL },
+		{ WEIR_TLS_1_2, "rsa.pem", "ECDHE-RSA-AES256-GCM-SHA384",
+		  NULL },
+		{ WEIR_TLS_1_2, "rsa.pem", "AES128-GCM-SHA256", NULL },
+		{ WEIR_TLS_1_2, "rsa.pem", "ECDHE-RSA-AES128-SHA256", NULL },
+	};
+	struct weir_tls_info info;
+	struct pair p;
+
+	for (size_t i = 0; i < N_OF(rows); i++) {
+		struct weir_tls_opts c = client_opts();
+		struct weir_tls_opts s = server_opts(rows[i].cert);
+
+		c.min_version = c.max_version = rows[i].version;
+		if (rows[i].version == WEIR_TLS_1_3)
+			c.ciphersuites = rows[i].cipher;
+		else
+			c.ciphers = rows[i].cipher;
+		if (i == 0)
+			pair_begin(&p, state, &c, &s);
+		else
+			assert_int_equal(weir_tls_context_create(&p.ctx[0],
+								 &c) ||
+					 weir_tls_context_create(&p.ctx[1],
+								 &s), 0);
+		pair_shake(&p);
+		for (int j = 0; j < 2; j++) {
+			info = info_of(&p, j);
+			assert_int_equal(info.version, rows[i].version);
+			assert_string_equal(info.cipher, rows[i].cipher);
+			assert_int_equal(info.resumed, 0);
+		}
+		move(&p, CLIENT, 40000, 40000);
+		move(&p, SERVER, 40000, 999);
+		pair_end(&p);
+	}
+}
+
+static void records_are_whole_however_they_are_cut(void **state)
+{
+	struct pair p;
+
+	pair_begin(&p, state, NULL, NULL);
+	for (p.lower_size = 1; p.lower_size < 2000;
+	     p.lower_size = p.lower_size * 2 + 1) {
+		pair_shake(&p);
+		move(&p, CLIENT, 1000, 100);
+		move(&p, SERVER, 1000, 1000);
+		pair_close(&p);
+	}
+	pair_end(&p);
+}
+
+static void peer_is_described(void **state)
+{
+	struct weir_tls_info info = { .size = sizeof(info) };
+	struct pair p;
+
+	pair_begin(&p, state, NULL, NULL);
+	pair_connect(&p);
+	assert_int_equal(weir_tls_info(p.s[CLIENT], &info), 0);
+	assert_int_equal(info.version, 0);
+	result(p.r, &p.shook[CLIENT]);
+	info = info_of(&p, CLIENT);
+	assert_string_equal(info.subject, "/CN=server.test");
+	assert_string_equal(info.issuer, "/CN=test CA");
+	assert_true(info.not_after - info.not_before == 86400 + 7200);
+	assert_true(info.sha256[0] || info.sha256[1] || info.sha256[2]);
+	result(p.r, &p.shook[SERVER]);
+	info = info_of(&p, SERVER);
+	assert_string_equal(info.server_name, "server.test");
+	assert_string_equal(info.subject, "");
+	pair_end(&p);
+}
+
+/* The client refuses @cert for @host: @err and words. */
+static void refused(void **state, struct pair *p, const char *cert,
+		    const char *host, int err, const char *words)
+{
+	struct weir_tls_opts s = server_opts(cert);
+
+	if (!p->r)
+		pair_begin(p, state, NULL, &s);
+	else
+		assert_int_equal(weir_tls_context_create(&p->ctx[SERVER], &s),
+				 0);
+	p->host = host;
+	pair_connect(p);
+	assert_int_equal(result(p->r, &p->shook[CLIENT]), err);
+	if (!strstr(weir_tls_error(p->s[CLIENT]), words))
+		fail_msg("%s, not %s", weir_tls_error(p->s[CLIENT]), words);
+	pair_close(p);
+	weir_tls_context_destroy(p->ctx[SERVER]);
+	p->ctx[SERVER] = NULL;
+}
+
+static void wrong_certificates_are_refused(void **state)
+{
+	struct pair p = { 0 };
+
+	refused(state, &p, "other.pem", "server.test", -EKEYREJECTED,
+		"hostname mismatch");
+	refused(state, &p, "server.pem", "127.0.0.2", -EKEYREJECTED,
+		"IP address mismatch");
+	refused(state, &p, "expired.pem", "server.test", -EKEYEXPIRED,
+		"expired");
+	weir_tls_context_destroy(p.ctx[CLIENT]);
+	/* Whom it does not know. */
+	{
+		struct weir_tls_opts c = client_opts();
+
+		c.ca_file = tls_path("other.pem");
+		assert_int_equal(weir_tls_context_create(&p.ctx[CLIENT], &c),
+				 0);
+		refused(state, &p, "server.pem", "server.test", -EKEYREJECTED,
+			"certificate verify failed");
+		weir_tls_context_destroy(p.ctx[CLIENT]);
+		c.flags = WEIR_TLS_NO_VERIFY;
+		assert_int_equal(weir_tls_context_create(&p.ctx[CLIENT], &c),
+				 0);
+	}
+	{
+		struct weir_tls_opts s = server_opts("expired.pem");
+
+		assert_int_equal(weir_tls_context_create(&p.ctx[SERVER], &s),
+				 0);
+	}
+	pair_shake(&p);
+	pair_close(&p);
+	p.host = "127.0.0.1";
+	pair_shake(&p);
+	pair_end(&p);
+}
+
+static void clients_have_certificates_if_needed(void **state)
+{
+	struct weir_tls_opts s = server_opts("server.pem"), c = client_opts();
+	struct weir_tls_info info;
+	struct pair p;
+	char buf[8];
+
+	s.flags |= WEIR_TLS_NEED_CERT;
+	pair_begin(&p, state, NULL, &s);
+	pair_connect(&p);
+	assert_int_equal(result(p.r, &p.shook[SERVER]), -EPROTO);
+	/* In TLS 1.3 the client learns of it by its first read. */
+	assert_int_equal(RUN(p.r, weir_stream_read(p.s[CLIENT], &rec.op, buf,
+						   8)), -EPROTO);
+	pair_close(&p);
+	weir_tls_context_destroy(p.ctx[CLIENT]);
+	c.cert_file = tls_path("client.pem");
+	assert_int_equal(weir_tls_context_create(&p.ctx[CLIENT], &c), 0);
+	pair_shake(&p);
+	info = info_of(&p, SERVER);
+	assert_string_equal(info.subject, "/CN=client.test");
+	pair_end(&p);
+}
+
+static int likes(void *arg, const char *name)
+{
+	return !strcmp(name, arg);
+}
+
+static void protocols_are_agreed_on(void **state)
+{
+	struct weir_tls_opts c = client_opts(), s = server_opts("server.pem");
+	struct pair p;
+
+	c.alpn = "h2,http/1.1";
+	s.alpn = "http/1.1,h2";
+	pair_begin(&p, state, &c, &s);
+	pair_shake(&p);
+	for (int i = 0; i < 2; i++)
+		assert_string_equal(info_of(&p, i).alpn, "http/1.1");
+	pair_close(&p);
+	weir_tls_context_destroy(p.ctx[SERVER]);
+	s.alpn = "spdy";
+	assert_int_equal(weir_tls_context_create(&p.ctx[SERVER], &s), 0);
+	pair_connect(&p);
+	assert_int_equal(result(p.r, &p.shook[SERVER]), -EPROTO);
+	assert_int_equal(result(p.r, &p.shook[CLIENT]), -EPROTO);
+	pair_close(&p);
+	weir_tls_context_destroy(p.ctx[SERVER]);
+	s.alpn = NULL;
+	s.choose_alpn = likes;
+	s.arg = (void *)(uintptr_t)"h2";
+	assert_int_equal(weir_tls_context_create(&p.ctx[SERVER], &s), 0);
+	pair_shake(&p);
+	assert_string_equal(info_of(&p, CLIENT).alpn, "h2");
+	pair_end(&p);
+}
+
+static int by_name(void *arg, const char *name, struct weir_tls_context **ret)
+{
+	if (!strcmp(name, "nobody.test"))
+		return -ENOENT;
+	if (!strcmp(name, "other.test"))
+		*ret = arg;
+	return 0;
+}
+
+static void names_choose_contexts(void **state)
+{
+	struct weir_tls_opts s = server_opts("server.pem");
+	struct weir_tls_opts o = server_opts("other.pem");
+	struct weir_tls_context *other;
+	struct pair p;
+
+	assert_int_equal(weir_tls_context_create(&other, &o), 0);
+	s.choose_name = by_name;
+	s.arg = other;
+	pair_begin(&p, state, NULL, &s);
+	pair_shake(&p);
+	assert_string_equal(info_of(&p, CLIENT).subject, "/CN=server.test");
+	pair_close(&p);
+	p.host = "other.test";
+	pair_shake(&p);
+	assert_string_equal(info_of(&p, CLIENT).subject, "/CN=other.test");
+	pair_close(&p);
+	p.host = "nobody.test";
+	pair_connect(&p);
+	assert_int_equal(result(p.r, &p.shook[CLIENT]), -EPROTO);
+	pair_end(&p);
+	weir_tls_context_destroy(other);
+}
+
+static void sessions_are_resumed(void **state)
+{
+	struct weir_tls_session *session;
+	struct pair p;
+
+	for (uint16_t v = WEIR_TLS_1_2; v <= WEIR_TLS_1_3; v++) {
+		struct weir_tls_opts c = client_opts();
+
+		c.max_version = v;
+		if (v == WEIR_TLS_1_2)
+			pair_begin(&p, state, &c, NULL);
+		else
+			assert_int_equal(weir_tls_context_create(&p.ctx[CLIENT],
+								 &c), 0);
+		pair_shake(&p);
+		move(&p, SERVER, 10, 10);
+		assert_int_equal(weir_tls_session_take(p.s[CLIENT], &session),
+				 0);
+		assert_int_equal(weir_tls_session_take(p.s[CLIENT],
+						       &(struct
+							 weir_tls_session *){
+							       0 }), -EAGAIN);
+		pair_close(&p);
+		/* A reload keeps the keys of sessions. */
+		assert_int_equal(weir_tls_context_reload(p.ctx[SERVER]), 0);
+		p.session = session;
+		pair_shake(&p);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(info_of(&p, i).resumed, 1);
+		move(&p, CLIENT, 10000, 10);
+		weir_tls_session_free(session);
+		p.session = NULL;
+		pair_close(&p);
+		weir_tls_context_destroy(p.ctx[CLIENT]);
+	}
+	weir_tls_context_destroy(p.ctx[SERVER]);
+}
+
+static void copy_cert(const char *name)
+{
+	char text[8192];
+	FILE *from = fopen(tls_path(name), "r");
+	FILE *to = fopen(tls_path("live.pem"), "w");
+	size_t n;
+
+	assert_true(from && to);
+	n = fread(text, 1, sizeof(text), from);
+	assert_int_equal(fwrite(text, 1, n, to), n);
+	fclose(from);
+	fclose(to);
+}
+
+static void certificates_are_reloaded(void **state)
+{
+	struct weir_tls_opts s;
+	struct pair p, old;
+
+	copy_cert("server.pem");
+	s = server_opts("live.pem");
+	pair_begin(&p, state, NULL, &s);
+	pair_shake(&p);
+	old = p;
+	copy_cert("other.pem");
+	assert_int_equal(weir_tls_context_reload(p.ctx[SERVER]), 0);
+	p.host = "other.test";
+	pair_shake(&p);
+	assert_string_equal(info_of(&p, CLIENT).subject, "/CN=other.test");
+	move(&old, CLIENT, 1000, 1000);
+	move(&p, SERVER, 1000, 1000);
+	pair_close(&old);
+	pair_close(&p);
+	/* A reload that fails changes nothing. */
+	copy_cert("ca.pem");
+	assert_int_equal(weir_tls_context_reload(p.ctx[SERVER]),
+			 -EKEYREJECTED);
+	unlink(tls_path("live.pem"));
+	assert_int_equal(weir_tls_context_reload(p.ctx[SERVER]), -ENOENT);
+	pair_shake(&p);
+	pair_end(&p);
+}
+
+static void one_direction_ends_alone(void **state)
+{
+	struct pair p;
+	char buf[8];
+
+	pair_begin(&p, state, NULL, NULL);
+	pair_shake(&p);
+	assert_int_equal(weir_stream_put(p.s[CLIENT], "last", 4, 0), 0);
+	assert_int_equal(RUN(p.r, weir_stream_shutdown(p.s[CLIENT], &rec.op)),
+			 0);
+	assert_int_equal(RUN(p.r, weir_stream_read_exact(p.s[SERVER], &rec.op,
+							 buf, 8)), 4);
+	assert_int_equal(RUN(p.r, weir_stream_read(p.s[SERVER], &rec.op, buf,
+						   8)), 0);
+	move(&p, SERVER, 100000, 100000);
+	assert_int_equal(RUN(p.r, weir_stream_shutdown(p.s[SERVER], &rec.op)),
+			 0);
+	assert_int_equal(RUN(p.r, weir_stream_read(p.s[CLIENT], &rec.op, buf,
+						   8)), 0);
+	pair_end(&p);
+}
+
+/* Between the two: so many bytes of the server's pass, and then it is cut. */
+static int64_t cut_after(struct pair *p, size_t max, size_t *passed)
+{
+	int a[2], b[2];
+	char buf[256];
+	ssize_t n;
+
+	socket_pair(a);
+	socket_pair(b);
+	set_nonblock(a[1]);
+	set_nonblock(b[1]);
+	p->s[CLIENT] = over(p, CLIENT, a[0]);
+	p->s[SERVER] = over(p, SERVER, b[0]);
+	assert_int_equal(weir_stream_put(p->s[SERVER], "data", 4, 0), 0);
+	rec_init(&rec);
+	STARTS(weir_stream_shutdown(p->s[SERVER], &rec.op));
+	{
+		struct rec in;
+		char got[8];
+
+		rec_init(&in);
+		STARTS(weir_stream_read_exact(p->s[CLIENT], &in.op, got, 8));
+		UNTIL(p->r, ({
+			n = recv(a[1], buf, sizeof(buf), MSG_DONTWAIT);
+			if (n > 0)
+				assert_int_equal(write(b[1], buf, (size_t)n),
+						 n);
+			n = *passed < max ?
+				    recv(b[1], buf, max - *passed < sizeof(buf)
+						     ? max - *passed :
+						       sizeof(buf),
+					 MSG_DONTWAIT) : 0;
+			if (n > 0) {
+				assert_int_equal(write(a[1], buf, (size_t)n),
+						 n);
+				*passed += (size_t)n;
+			}
+			if (*passed == max)
+				shutdown(a[1], SHUT_WR);
+			in.calls;
+		}));
+		close(a[1]);
+		close(b[1]);
+		pair_close(p);
+		return in.res;
+	}
+}
+
+static void connection_that_was_cut_has_not_ended(void **state)
+{
+	size_t whole = 0, n, max, step = want_long() ? 1 : 7;
+	struct pair p;
+	int64_t res;
+
+	for (int v = WEIR_TLS_1_2; v <= WEIR_TLS_1_3; v++) {
+		struct weir_tls_opts c = client_opts();
+
+		c.max_version = (uint16_t)v;
+		if (v == WEIR_TLS_1_2)
+			pair_begin(&p, state, &c, NULL);
+		else
+			assert_int_equal(weir_tls_context_create(&p.ctx[CLIENT],
+								 &c), 0);
+		whole = 0;
+		assert_int_equal(cut_after(&p, SIZE_MAX, &whole), 4);
+		/* Signatures differ by some bytes. */
+		for (max = 0; max < whole - 12;
+		     max += max + 60 > whole ? 1 : step) {
+			n = 0;
+			res = cut_after(&p, max, &n);
+			if (res != -ECONNABORTED)
+				fail_msg("after %zu of %zu: %d", max, whole,
+					 (int)res);
+		}
+		weir_tls_context_destroy(p.ctx[CLIENT]);
+	}
+	weir_tls_context_destroy(p.ctx[SERVER]);
+}
+
+static void handshake_has_a_deadline_and_a_cancel(void **state)
+{
+	struct pair p;
+	int fd[2];
+
+	pair_begin(&p, state, NULL, NULL);
+	socket_pair(fd);
+	p.s[CLIENT] = over(&p, CLIENT, fd[0]);
+	rec_init(&rec);
+	weir_op_set_deadline(&rec.op, weir_reactor_now(p.r) + WEIR_MSEC);
+	STARTS(weir_tls_handshake(p.s[CLIENT], &rec.op));
+	assert_int_equal(weir_tls_handshake(p.s[CLIENT], &p.shook[0].op),
+			 -EBUSY);
+	assert_int_equal(result(p.r, &rec), -ETIMEDOUT);
+	rec_init(&rec);
+	STARTS(weir_tls_handshake(p.s[CLIENT], &rec.op));
+	assert_int_equal(weir_op_cancel(&rec.op), 0);
+	assert_int_equal(result(p.r, &rec), -ECANCELED);
+	/* It goes on with a peer that is late. */
+	p.s[SERVER] = over(&p, SERVER, fd[1]);
+	move(&p, CLIENT, 100, 100);
+	assert_int_equal(RUN(p.r, weir_tls_handshake(p.s[CLIENT], &rec.op)),
+			 0);
+	pair_end(&p);
+}
+
+static void cancelled_operations_leave_a_sound_connection(void **state)
+{
+	static char sent[3000000], got[3000000];
+	struct rec in, out, shut;
+	size_t sum, n = 0;
+	struct pair p;
+
+	fill_pattern(sent, sizeof(sent), 0, 1);
+	pair_begin(&p, state, NULL, NULL);
+	pair_shake(&p);
+	for (int i = 0; i < 5; i++) {
+		rec_init(&in);
+		STARTS(weir_stream_read_exact(p.s[SERVER], &in.op, got, 5));
+		assert_int_equal(weir_op_cancel(&in.op), 0);
+		assert_int_equal(result(p.r, &in), -ECANCELED);
+	}
+	/* Nobody reads, so the write cannot end. */
+	rec_init(&out);
+	STARTS(weir_stream_write(p.s[CLIENT], &out.op, sent, sizeof(sent), 0));
+	some_turns(p.r, 50);
+	assert_int_equal(out.calls, 0);
+	assert_int_equal(weir_op_cancel(&out.op), 0);
+	assert_int_equal(result(p.r, &out), -ECANCELED);
+	sum = out.detail.bytes;
+	assert_true(sum < sizeof(sent));
+	rec_init(&out);
+	rec_init(&shut);
+	STARTS(weir_stream_write(p.s[CLIENT], &out.op, sent + sum,
+				 sizeof(sent) - sum, 0));
+	STARTS(weir_stream_shutdown(p.s[CLIENT], &shut.op));
+	while (n < sizeof(sent)) {
+		rec_init(&in);
+		STARTS(weir_stream_read(p.s[SERVER], &in.op, got + n,
+					sizeof(sent) - n));
+		if (result(p.r, &in) <= 0)
+			fail_msg("%d after %zu of %zu", (int)in.res, n, sum);
+		n += (size_t)in.res;
+	}
+	assert_memory_equal(sent, got, sizeof(sent));
+	assert_int_equal(RUN(p.r, weir_stream_read(p.s[SERVER], &rec.op, got,
+						   1)), 0);
+	assert_int_equal(result(p.r, &shut), 0);
+	pair_end(&p);
+}
+
+static void close_ends_what_is_in_flight(void **state)
+{
+	struct rec in, out;
+	static char data[1 << 20];
+	struct pair p;
+
+	pair_begin(&p, state, NULL, NULL);
+	for (int turns = 0; turns < 12; turns++) {
+		pair_connect(&p);
+		rec_init(&in);
+		rec_init(&out);
+		STARTS(weir_stream_read(p.s[CLIENT], &in.op, data, 10));
+		STARTS(weir_stream_write(p.s[CLIENT], &out.op, data,
+					 sizeof(data), 0));
+		some_turns(p.r, turns);
+		close_one(&p, CLIENT);
+		assert_int_equal(in.res, -ECANCELED);
+		assert_int_equal(out.res, -ECANCELED);
+		assert_int_equal(p.shook[CLIENT].calls, 1);
+		close_one(&p, SERVER);
+		assert_int_equal(p.shook[SERVER].calls, 1);
+	}
+	pair_end(&p);
+}
+
+static void rubbish_is_no_handshake(void **state)
+{
+	struct pair p;
+	int fd[2];
+
+	pair_begin(&p, state, NULL, NULL);
+	socket_pair(fd);
+	p.s[SERVER] = over(&p, SERVER, fd[0]);
+	assert_int_equal(write(fd[1], "GET / HTTP/1.1\r\n\r\n", 18), 18);
+	assert_int_equal(RUN(p.r, weir_tls_handshake(p.s[SERVER], &rec.op)),
+			 -EPROTO);
+	assert_true(*weir_tls_error(p.s[SERVER]));
+	/* It stays so. */
+	assert_int_equal(RUN(p.r, weir_tls_handshake(p.s[SERVER], &rec.op)),
+			 -EPROTO);
+	assert_int_equal(RUN(p.r, weir_stream_write(p.s[SERVER], &rec.op, "x",
+						    1, 0)), 1);
+	assert_int_equal(RUN(p.r, weir_stream_flush(p.s[SERVER], &rec.op)),
+			 -EPROTO);
+	close_one(&p, SERVER);
+	close(fd[1]);
+	pair_end(&p);
+}
+
+static void versions_in_common_are_needed(void **state)
+{
+	struct weir_tls_opts c = client_opts(), s = server_opts("server.pem");
+	struct pair p;
+
+	c.max_version = WEIR_TLS_1_2;
+	s.min_version = WEIR_TLS_1_3;
+	pair_begin(&p, state, &c, &s);
+	pair_connect(&p);
+	assert_int_equal(result(p.r, &p.shook[SERVER]), -EPROTO);
+	assert_int_equal(result(p.r, &p.shook[CLIENT]), -EPROTO);
+	pair_end(&p);
+}
+
+static int context_err(struct weir_tls_opts opts)
+{
+	struct weir_tls_context *ctx = NULL;
+	int err = weir_tls_context_create(&ctx, &opts);
+
+	assert_null(ctx);
+	assert_starts_with(weir_why(), "weir_tls_context_create: ");
+	return err;
+}
+
+static void contexts_say_what_is_wrong(void **state)
+{
+	struct weir_tls_opts c, s;
+	struct weir_tls_context *ctx = NULL;
+	FILE *f = fopen(tls_path("rubbish.pem"), "w");
+	struct {
+		struct weir_tls_opts opts;
+		char newer[8];
+	} more = { client_opts(), "newer" };
+
+	(void)state;
+	fputs("rubbish", f);
+	fclose(f);
+	more.opts.size = sizeof(more);
+	assert_int_equal(weir_tls_context_create(&ctx, &more.opts), -E2BIG);
+	assert_int_equal(weir_tls_context_create(&ctx, NULL), -EINVAL);
+#define WRONG(err, set)                                   \
+	do {                                              \
+		c = client_opts();                        \
+		s = server_opts("server.pem");            \
+		set;                                      \
+		assert_int_equal(context_err(c.arg ? s : c), err); \
+	} while (0)
+	WRONG(-EINVAL, c.flags = 256);
+	WRONG(-EINVAL, c.min_version = 0x301);
+	WRONG(-EINVAL, (c.min_version = 0x304, c.max_version = 0x303));
+	WRONG(-EINVAL, c.ciphers = "NONE-SUCH");
+	WRONG(-EINVAL, c.ciphersuites = "NONE-SUCH");
+	WRONG(-EINVAL, c.alpn = "a,,b");
+	WRONG(-ENOENT, c.ca_file = "missing.pem");
+	WRONG(-EKEYREJECTED, c.ca_file = tls_path("rubbish.pem"));
+	WRONG(-EINVAL, (c.arg = &c, s.cert_file = NULL));
+	WRONG(-ENOENT, (c.arg = &c, s.cert_file = "missing.pem"));
+	WRONG(-EKEYREJECTED, (c.arg = &c,
+			      s.key_file = tls_path("other.pem")));
+	WRONG(-EKEYREJECTED, (c.arg = &c,
+			      s.cert_file = tls_path("rubbish.pem")));
+	weir_tls_context_destroy(NULL);
+	weir_tls_session_free(NULL);
+}
+
+static void other_streams_are_no_tls(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_tls_info info = { .size = sizeof(info) };
+	struct weir_tls_stream_opts opts = { .size = sizeof(opts), .host = "" };
+	struct weir_tls_session *session = NULL;
+	struct weir_tls_opts c = client_opts();
+	struct weir_tls_context *ctx;
+	struct weir_stream *s, *t = NULL;
+	struct {
+		struct weir_tls_stream_opts opts;
+		char newer[8];
+	} more = { { .size = sizeof(more) }, "newer" };
+	int fd[2];
+
+	socket_pair(fd);
+	assert_int_equal(weir_tls_context_create(&ctx, &c), 0);
+	assert_int_equal(weir_stream_create_fd(&s, r, fd[0], fd[0], NULL), 0);
+	rec_init(&rec);
+	assert_int_equal(weir_tls_handshake(s, &rec.op), -EINVAL);
+	assert_int_equal(weir_tls_info(s, &info), -EINVAL);
+	assert_int_equal(weir_tls_session_take(s, &session), -EINVAL);
+	assert_string_equal(weir_tls_error(s), "");
+	assert_int_equal(weir_tls_stream_create(&t, r, s, ctx, &opts),
+			 -EINVAL);
+	assert_int_equal(weir_tls_stream_create(&t, r, s, ctx, &more.opts),
+			 -E2BIG);
+	assert_null(t);
+	assert_int_equal(weir_stream_close(s, NULL), 0);
+	some_turns(r, 3);
+	weir_tls_context_destroy(ctx);
+	close(fd[1]);
+}
+
+int main(void)
+{
+	static const struct harness_case cases[] = {
+		CASE(bytes_go_both_ways),
+		CASE(every_version_and_cipher_works),
+		CASE(records_are_whole_however_they_are_cut),
+		CASE(peer_is_described),
+		CASE(wrong_certificates_are_refused),
+		CASE(clients_have_certificates_if_needed),
+		CASE(protocols_are_agreed_on),
+		CASE(names_choose_contexts),
+		CASE(sessions_are_resumed),
+		CASE(certificates_are_reloaded),
+		CASE(one_direction_ends_alone),
+		CASE(connection_that_was_cut_has_not_ended),
+		CASE(handshake_has_a_deadline_and_a_cancel),
+		CASE(cancelled_operations_leave_a_sound_connection),
+		CASE(close_ends_what_is_in_flight),
+		CASE(rubbish_is_no_handshake),
+		CASE(versions_in_common_are_needed),
+		CASE(contexts_say_what_is_wrong),
+		CASE(other_streams_are_no_tls),
+	};
+	int failed;
+
+	tls_begin();
+	failed = harness_run_all(cases, N_OF(cases));
+	tls_end();
+	return failed;
+}
