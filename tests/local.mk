@@ -291,6 +291,9 @@ check-threads: all
 # What scripts run, beside the programs that are installed.
 script_programs = %D%/sim/runner-scenarios %D%/support/without-call \
 	%D%/support/without-uring tools/weir-sim-mutation
+if HAVE_OPENSSL
+script_programs += %D%/tls/tls-peer
+endif
 if HAVE_VERBS
 script_programs += tools/weir-sim-verbs
 endif

@@ -180,7 +180,7 @@ static void bytes_go_both_ways(void **state)
 	pair_end(&p);
 }
 
-static void every_version_and_cipher_works(void **state)
+static void versions_and_ciphers_all_work(void **state)
 {
 	static const struct {
 		uint16_t version;
@@ -500,7 +500,7 @@ static void certificates_are_reloaded(void **state)
 	pair_end(&p);
 }
 
-static void one_direction_ends_alone(void **state)
+static void directions_end_alone(void **state)
 {
 	struct pair p;
 	char buf[8];
@@ -735,6 +735,40 @@ static void versions_in_common_are_needed(void **state)
 	pair_end(&p);
 }
 
+static void full_and_stopped_reactors_refuse(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state, (struct
+				weir_reactor_opts){ .ops_max = 1 });
+	struct weir_tls_stream_opts opts = { .size = sizeof(opts) };
+	struct weir_tls_opts c = client_opts();
+	struct weir_stream *lower[2], *s, *late = NULL;
+	struct weir_tls_context *ctx;
+	struct rec read;
+	int fd[2];
+	char buf[8];
+
+	socket_pair(fd);
+	assert_int_equal(weir_tls_context_create(&ctx, &c), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(weir_stream_create_fd(&lower[i], r, fd[i],
+						       fd[i], NULL), 0);
+	assert_int_equal(weir_tls_stream_create(&s, r, lower[0], ctx, &opts),
+			 0);
+	rec_init(&rec);
+	rec_init(&read);
+	STARTS(weir_stream_read(lower[1], &read.op, buf, 8));
+	assert_int_equal(weir_tls_handshake(s, &rec.op), -EAGAIN);
+	weir_reactor_stop(r);
+	UNTIL(r, weir_reactor_state(r) == WEIR_REACTOR_STOPPED);
+	assert_int_equal(weir_tls_handshake(s, &rec.op), -ESHUTDOWN);
+	assert_int_equal(weir_tls_stream_create(&late, r, lower[1], ctx,
+						&opts), -ESHUTDOWN);
+	assert_int_equal(weir_stream_close(s, NULL), 0);
+	assert_int_equal(weir_stream_close(lower[1], NULL), 0);
+	weir_tls_context_destroy(ctx);
+	end_reactor(state);
+}
+
 static int context_err(struct weir_tls_opts opts)
 {
 	struct weir_tls_context *ctx = NULL;
@@ -786,7 +820,7 @@ static void contexts_say_what_is_wrong(void **state)
 	weir_tls_session_free(NULL);
 }
 
-static void other_streams_are_no_tls(void **state)
+static void streams_without_tls_are_refused(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct weir_tls_info info = { .size = sizeof(info) };
@@ -824,7 +858,7 @@ int main(void)
 {
 	static const struct harness_case cases[] = {
 		CASE(bytes_go_both_ways),
-		CASE(every_version_and_cipher_works),
+		CASE(versions_and_ciphers_all_work),
 		CASE(records_are_whole_however_they_are_cut),
 		CASE(peer_is_described),
 		CASE(wrong_certificates_are_refused),
@@ -833,15 +867,16 @@ int main(void)
 		CASE(names_choose_contexts),
 		CASE(sessions_are_resumed),
 		CASE(certificates_are_reloaded),
-		CASE(one_direction_ends_alone),
+		CASE(directions_end_alone),
 		CASE(connection_that_was_cut_has_not_ended),
 		CASE(handshake_has_a_deadline_and_a_cancel),
 		CASE(cancelled_operations_leave_a_sound_connection),
 		CASE(close_ends_what_is_in_flight),
 		CASE(rubbish_is_no_handshake),
 		CASE(versions_in_common_are_needed),
+		CASE(full_and_stopped_reactors_refuse),
 		CASE(contexts_say_what_is_wrong),
-		CASE(other_streams_are_no_tls),
+		CASE(streams_without_tls_are_refused),
 	};
 	int failed;
 

@@ -26,6 +26,9 @@
  * the buffers of the lower stream, which need not be a socket; so
  * weir_stream_sendfile() reads the file.
  *
+ * A stream needs capacity for up to two operations of its own beside those of the
+ * caller; without it, what waits completes with -EAGAIN.
+ *
  * A context may be used by any number of reactors.
  */
 
