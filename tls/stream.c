@@ -48,6 +48,8 @@ struct conn {
 	size_t tried;			/* Of a record that did not fit; */
 	size_t owed;			/* the same, and its write is gone. */
 	bool established, said_end, flushed;
+	bool covers;			/* The flush in flight: the end, too. */
+	bool entered, again;		/* In go_on(), which calls the user's. */
 	int failed;			/* An errno, for good. */
 	char error[256];
 };
@@ -182,6 +184,7 @@ static void await(struct conn *c, int want)
 		c->in_busy = !err;
 	} else if (want == SSL_ERROR_WANT_WRITE && !c->out_busy) {
 		c->out_busy = true;
+		c->covers = c->said_end;
 		err = weir_stream_flush(c->lower, &c->out);
 		c->out_busy = !err;
 	}
@@ -304,7 +307,7 @@ static void try_shut(struct conn *c)
 		await(c, SSL_ERROR_WANT_WRITE);
 }
 
-static void go_on(struct conn *c)
+static void go_once(struct conn *c)
 {
 	if (c->closing ||
 	    !(c->handshake || c->recv || c->send || c->shut))
@@ -338,11 +341,32 @@ static void conn_free(struct conn *c)
 	free(c);
 }
 
+static void free_if_idle(struct conn *c)
+{
+	if (c->closing && !c->in_busy && !c->out_busy && !c->entered)
+		conn_free(c);
+}
+
+/* The functions that choose a name or a protocol may start operations on the
+ * stream, or close it: then OpenSSL is left first. */
+static void go_on(struct conn *c)
+{
+	c->again = true;
+	if (c->entered)
+		return;
+	c->entered = true;
+	while (c->again) {
+		c->again = false;
+		go_once(c);
+	}
+	c->entered = false;
+	free_if_idle(c);
+}
+
 static void lower_ended(struct conn *c, int64_t res)
 {
 	if (c->closing) {
-		if (!c->in_busy && !c->out_busy)
-			conn_free(c);
+		free_if_idle(c);
 		return;
 	}
 	if (res == -ECANCELED)
@@ -366,7 +390,7 @@ static void on_out(struct weir_op *op, int64_t res)
 	struct conn *c = weir_container_of(op, struct conn, out);
 
 	c->out_busy = false;
-	c->flushed = c->said_end && res >= 0;
+	c->flushed = c->covers && res >= 0;
 	lower_ended(c, res);
 }
 
@@ -448,14 +472,12 @@ static int tls_shutdown(void *arg, struct weir_op *op)
 static int tls_close(void *arg, struct weir_op *op)
 {
 	struct conn *c = arg;
-	bool busy = c->in_busy || c->out_busy;
 	int err;
 
 	c->closing = true;
 	finish(&c->handshake, -ECANCELED);
 	err = weir_stream_close(c->lower, op);
-	if (!busy)
-		conn_free(c);
+	free_if_idle(c);
 	return err;
 }
 

@@ -419,6 +419,32 @@ static void names_choose_contexts(void **state)
 	weir_tls_context_destroy(other);
 }
 
+/* Closes the server's stream, which asks by it. */
+static int close_it(void *arg, const char *name, struct weir_tls_context **ret)
+{
+	struct weir_stream **s = arg;
+
+	(void)name, (void)ret;
+	assert_int_equal(weir_stream_close(*s, NULL), 0);
+	*s = NULL;
+	return 0;
+}
+
+static void name_function_may_close_its_stream(void **state)
+{
+	struct weir_tls_opts s = server_opts("server.pem");
+	struct pair p;
+
+	s.choose_name = close_it;
+	s.arg = &p.s[SERVER];
+	pair_begin(&p, state, NULL, &s);
+	pair_connect(&p);
+	assert_int_equal(result(p.r, &p.shook[SERVER]), -ECANCELED);
+	assert_true(result(p.r, &p.shook[CLIENT]) < 0);
+	pair_end(&p);
+	some_turns(p.r, 5);
+}
+
 static void sessions_are_resumed(void **state)
 {
 	struct weir_tls_session *session;
@@ -865,6 +891,7 @@ int main(void)
 		CASE(clients_have_certificates_if_needed),
 		CASE(protocols_are_agreed_on),
 		CASE(names_choose_contexts),
+		CASE(name_function_may_close_its_stream),
 		CASE(sessions_are_resumed),
 		CASE(certificates_are_reloaded),
 		CASE(directions_end_alone),
