@@ -701,7 +701,8 @@ static int64_t send_pages(int out, int fd, uint64_t off, size_t len)
 		n = sendfile(out, fd, &at, len);
 		n = n < 0 ? -errno : n;
 	} while (n == -EINTR);
-	io_sigpipe_end(&sigpipe, n == -EPIPE);
+	/* It may have raised the signal after it had sent a part. */
+	io_sigpipe_end(&sigpipe, n != (int64_t)len);
 	io_nonblock_end(out, mode);
 	return n;
 }

@@ -758,6 +758,39 @@ static void cancelled_file_tells_what_was_sent(void **state)
 	close(fd);
 }
 
+static volatile sig_atomic_t sigpipes;
+
+static void on_sigpipe(int signo)
+{
+	(void)signo;
+	sigpipes++;
+}
+
+/* The kernel refuses the second part of the first call, after sending one. */
+static void file_to_a_peer_that_left_raises_no_signal(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	int fd = test_file(state, "file", 3 << 20, 1), pair[2];
+	struct weir_stream *s;
+
+	sigpipes = 0;
+	signal(SIGPIPE, on_sigpipe);
+	for (int i = 0; i < 20; i++) {
+		tcp_pair(pair);
+		assert_int_equal(weir_stream_create_fd(&s, r, pair[0], pair[0],
+						       NULL), 0);
+		close(pair[1]);
+		rec_init(&rec);
+		STARTS(weir_stream_sendfile(s, &rec.op, fd, 0, 3 << 20, 0));
+		result(r, &rec);
+		assert_true(rec.res == -EPIPE || rec.res == -ECONNRESET);
+		end_stream(r, s);
+	}
+	assert_int_equal(sigpipes, 0);
+	signal(SIGPIPE, SIG_DFL);
+	close(fd);
+}
+
 static void file_that_cannot_be_read_fails_its_send_alone(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1641,6 +1674,7 @@ int main(void)
 		CASE(file_that_is_on_disk_is_sent),
 		CASE(file_is_sent_to_a_pipe),
 		CASE(cancelled_file_tells_what_was_sent),
+		CASE(file_to_a_peer_that_left_raises_no_signal),
 		CASE(file_that_cannot_be_read_fails_its_send_alone),
 		CASE(pipe_moves_all_and_the_end),
 		CASE(pipe_ends_at_its_limit),
