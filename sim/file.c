@@ -582,12 +582,13 @@ static uint64_t file_delay(struct sim_fd *f, const struct weir_op *op)
 	return sim_latency(f->sim, disk ? WEIR_SIM_DISK : WEIR_SIM_FILE);
 }
 
-/* With O_DIRECT a transfer is cut short at a sector. */
-static uint32_t file_grain(struct sim_fd *f)
+/* With O_DIRECT a transfer is cut short at a sector, and so is one that is durable:
+ * the system writes whole ones. */
+static uint32_t file_grain(struct sim_fd *f, const struct io_step *step)
 {
 	struct file *file = file_of(f);
 
-	return is_direct(file) ? file->inode->align : 1;
+	return is_direct(file) || step->flags & DURABLE ? file->inode->align : 1;
 }
 
 static void file_describe(struct sim_fd *f, char *ret, size_t capacity)

@@ -275,17 +275,24 @@ static void take_piece(struct io_step *step)
 	step->iov = NULL;
 }
 
+/* Where the first grain of the file ends, if @step begins in one. */
+static uint64_t first_cut(const struct io_step *step, uint64_t grain)
+{
+	return step->off == WEIR_OFF_STREAM ? grain : grain - step->off % grain;
+}
+
 static void shorten(struct weir_sim *sim, struct sim_fd *f, struct weir_op *op,
 		    struct io_step *step)
 {
-	uint64_t grain = f->cls->grain ? f->cls->grain(f) : 1, most;
+	uint64_t grain = f->cls->grain ? f->cls->grain(f, step) : 1;
+	uint64_t first = first_cut(step, grain), most;
 
 	if (step->n)
 		take_piece(step);
-	most = step->len ? (step->len - 1) / grain : 0;
+	most = step->len > first ? (step->len - 1 - first) / grain + 1 : 0;
 	if (most && sim_fault(sim, WEIR_SIM_SHORT, sim_io_name(op)))
-		step->len = grain * (1 +
-			sim_below(sim_fault_rng(sim, WEIR_SIM_SHORT), most));
+		step->len = first + grain *
+			sim_below(sim_fault_rng(sim, WEIR_SIM_SHORT), most);
 }
 
 static uint32_t rw_flags(const struct weir_op *op)

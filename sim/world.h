@@ -462,8 +462,8 @@ struct sim_fd_class {
 	uint32_t (*events)(struct sim_fd *f);
 	/* An error was drawn for @op, which ends with it. */
 	void (*failed)(struct sim_fd *f, struct weir_op *op);
-	/* A transfer is cut short at a multiple of this; NULL: 1. */
-	uint32_t (*grain)(struct sim_fd *f);
+	/* A transfer is cut short where a multiple of this is; NULL: 1. */
+	uint32_t (*grain)(struct sim_fd *f, const struct io_step *step);
 	/* The latency if it is not that of @device; NULL: it is. */
 	uint64_t (*delay)(struct sim_fd *f, const struct weir_op *op);
 	/* A socket's: bind(2), and its name or its peer's, or NULL, with the
