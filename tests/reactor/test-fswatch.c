@@ -240,7 +240,7 @@ static void watched_files_have_their_data(void **state)
 	struct weir_fswatch *w = begin(r);
 	static char data[CHANGES_MAX];
 	int ids[CHANGES_MAX], fd;
-	char name[16];
+	char name[24];
 
 	for (size_t i = 0; i < CHANGES_MAX; i++) {
 		snprintf(name, sizeof(name), "%zu", i);
