@@ -648,6 +648,7 @@ static void cancelled_getaddrinfo_lingers_and_is_counted(void **state)
 	finish_all(&f);
 }
 
+#ifdef HAVE_CARES
 static void without_descriptors_lookup_fails_and_says_so(void **state)
 {
 	struct fixture f;
@@ -667,6 +668,7 @@ static void without_descriptors_lookup_fails_and_says_so(void **state)
 	assert_int_equal(look_up(&f, "one.test", AF_INET), 1);
 	finish_all(&f);
 }
+#endif
 
 static void simulated_reactor_has_names_of_the_table(void **state)
 {
