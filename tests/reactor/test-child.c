@@ -23,6 +23,13 @@
 
 static struct rec rec;
 
+/* The reactor, where there can be children. */
+static struct weir_reactor *start(void **state)
+{
+	close(own_pidfd());
+	return start_reactor(state);
+}
+
 /* A child that runs @script, with pipes to and from it. */
 static struct weir_child_opts script(const char *const *argv)
 {
@@ -39,11 +46,8 @@ static struct weir_child *create(struct weir_reactor *r,
 				 const struct weir_child_opts *opts)
 {
 	struct weir_child *child = NULL;
-	int err = weir_child_create(&child, r, opts);
 
-	if (err == -EOPNOTSUPP)
-		skip_because("no pidfds here");
-	if (err)
+	if (weir_child_create(&child, r, opts))
 		fail_msg("%s", weir_why());
 	return child;
 }
@@ -96,7 +100,7 @@ static const char *run(struct weir_reactor *r,
 
 static void child_reads_and_writes_through_pipes(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("cat; exit 3");
 	struct weir_child *child = create(r, &opts);
 	int in = weir_child_take_fd(child, 0), out = weir_child_take_fd(child, 1);
@@ -126,7 +130,7 @@ static void child_reads_and_writes_through_pipes(void **state)
 
 static void status_has_signal_and_core_of_a_killed_child(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exec sleep 1000");
 	struct weir_child *child = create(r, &opts);
 	struct weir_child_status status;
@@ -154,7 +158,7 @@ static void status_has_signal_and_core_of_a_killed_child(void **state)
 
 static void wait_is_cancelled_and_late_and_the_child_runs_on(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exec sleep 1000");
 	struct weir_child *child = create(r, &opts);
 
@@ -180,8 +184,6 @@ static void expect_refusal(struct weir_reactor *r,
 	struct weir_child *child = NULL;
 	int fds = count_fds(), got = weir_child_create(&child, r, opts);
 
-	if (got == -EOPNOTSUPP)
-		skip_because("no pidfds here");
 	if (got != err || !strstr(weir_why(), part))
 		fail_msg("%d, not %d: %s", got, err, weir_why());
 	assert_null(child);
@@ -198,7 +200,7 @@ static void on_sigchld(int signo)
 
 static void failed_start_is_told_by_its_errno_alone(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exit 0");
 	struct sigaction old, act = { .sa_handler = on_sigchld };
 	int fd = test_file(state, "no-program", 10, 1);
@@ -226,7 +228,7 @@ static void failed_start_is_told_by_its_errno_alone(void **state)
 
 static void options_that_are_none_are_refused(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exit 0");
 	static const char *const none[] = { NULL };
 	char big[sizeof(opts) + 8] = "";
@@ -261,7 +263,7 @@ static void options_that_are_none_are_refused(void **state)
 
 static void child_has_no_other_descriptors(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("ls /proc/self/fd | tr '\\n' ' '");
 	int stray[40];
 
@@ -277,7 +279,7 @@ static void child_has_no_other_descriptors(void **state)
 /* Each is the other's number. */
 static void descriptors_are_placed_whatever_their_numbers(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("echo A; echo B >&2; echo C >&3; cat <&4");
 	const struct weir_child_io more[] = { { WEIR_STDIO_PIPE_FROM, 0 },
 					      { WEIR_STDIO_PIPE_TO, 0 } };
@@ -321,7 +323,7 @@ static void descriptors_are_placed_whatever_their_numbers(void **state)
 
 static void child_runs_where_and_with_what_it_is_told(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("echo $0 $X $Y $PWD");
 	char *env[] = { "X=one", "Y=two", "PATH=/nowhere:/bin:/usr/bin", NULL };
 	const char *text;
@@ -342,7 +344,7 @@ static void child_runs_where_and_with_what_it_is_told(void **state)
 
 static void child_can_be_another_user_without_groups(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("id -u; id -g; id -G");
 	gid_t groups[] = { 7, 8 };
 
@@ -361,7 +363,7 @@ static void child_can_be_another_user_without_groups(void **state)
 
 static void child_leads_a_group_or_a_session(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts =
 		SH("read a b c d pgrp session rest </proc/$$/stat;"
 		   "echo $((pgrp - $$)) $((session - $$))");
@@ -382,7 +384,7 @@ static void child_leads_a_group_or_a_session(void **state)
 
 static void child_has_the_default_signals(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts =
 		SH("grep -E 'Sig(Blk|Ign)' /proc/self/status | cut -f2");
 	struct sigaction old, act = { .sa_handler = SIG_IGN };
@@ -418,7 +420,7 @@ static void assert_lost(int64_t res, const struct weir_child_status *status,
 
 static void program_may_reap_the_child_itself(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exit 5");
 	struct weir_child *child = create(r, &opts);
 	struct weir_child_status status;
@@ -433,7 +435,7 @@ static void program_may_reap_the_child_itself(void **state)
 
 static void program_may_ignore_sigchld(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exit 6");
 	struct sigaction old, act = { .sa_handler = SIG_IGN };
 	struct weir_child_status status;
@@ -448,7 +450,7 @@ static void program_may_ignore_sigchld(void **state)
 
 static void programs_handler_of_sigchld_stays(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exit 0");
 	struct sigaction old, act = { .sa_handler = on_sigchld };
 	struct weir_child *child;
@@ -477,7 +479,7 @@ static void assert_reaped(struct weir_reactor *r, pid_t pid)
 
 static void destroy_kills_and_the_loop_reaps(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("trap '' TERM; exec sleep 1000");
 	struct weir_child *child = create(r, &opts);
 	pid_t pid = weir_child_pid(child);
@@ -489,7 +491,7 @@ static void destroy_kills_and_the_loop_reaps(void **state)
 
 static void reactor_waits_for_the_killed_at_its_end(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exec sleep 1000");
 	pid_t pids[20];
 	struct weir_child *child;
@@ -506,7 +508,7 @@ static void reactor_waits_for_the_killed_at_its_end(void **state)
 
 static void reactor_with_a_child_is_not_destroyed(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exec sleep 1000");
 	struct weir_child *child = create(r, &opts);
 
@@ -517,7 +519,7 @@ static void reactor_with_a_child_is_not_destroyed(void **state)
 
 static void stopped_reactor_learns_of_the_end_when_it_starts(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("read x; exit 7");
 	struct weir_child *child = create(r, &opts), *other;
 	struct weir_child_status status;
@@ -571,7 +573,7 @@ static void start_next(struct chain *c)
 
 static void callback_may_destroy_its_child_and_start_another(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct chain chains[8];
 	int busy = N_OF(chains), fds = count_fds();
 
@@ -606,7 +608,7 @@ static void old_kernels_close_what_proc_lists(void **state)
 
 static void old_kernels_forget_whom_others_have_reaped(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exit 5");
 	struct weir_child *child = create(r, &opts);
 	struct weir_child_status status;
@@ -622,7 +624,7 @@ static void old_kernels_forget_whom_others_have_reaped(void **state)
 
 static void child_without_pidfds_is_eopnotsupp(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exit 5");
 	struct weir_child *child;
 
@@ -635,7 +637,7 @@ static void child_without_pidfds_is_eopnotsupp(void **state)
 /* Of the first, the second, ... failure nothing remains. */
 static void failed_start_leaves_nothing(void **state)
 {
-	struct weir_reactor *r = start_reactor(state);
+	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("exec sleep 1000");
 	struct weir_child *child = create(r, &opts);
 	int fds, err = -1, seen = 0;
@@ -669,12 +671,15 @@ static void failed_start_leaves_nothing(void **state)
 
 static void wait_is_refused_beyond_ops_max(void **state)
 {
-	struct weir_reactor *r = start_reactor_with(state,
-		(struct weir_reactor_opts){ .ops_max = 1 });
+	struct weir_reactor_opts one = { .ops_max = 1 };
 	struct weir_child_opts opts = SH("exec sleep 1000");
-	struct weir_child *child = create(r, &opts);
+	struct weir_child *child;
+	struct weir_reactor *r;
 	struct rec other;
 
+	close(own_pidfd());
+	r = start_reactor_with(state, one);
+	child = create(r, &opts);
 	rec_init(&rec);
 	rec_init(&other);
 	STARTS(weir_child_wait(child, &rec.op, NULL));
