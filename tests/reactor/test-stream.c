@@ -336,8 +336,7 @@ static void bytes_are_taken_and_returned(void **state)
 	assert_int_equal(weir_op_cancel(&rec.op), 0);
 	assert_int_equal(result(r, &rec), -ECANCELED);
 	/* The buffer's memory is the kernel's now. */
-	assert_int_equal(weir_stream_unread(s, "0123456789abcdefg", 17),
-			 -EMSGSIZE);
+	assert_int_equal(weir_stream_unread(s, "x", 1), -EMSGSIZE);
 	end_stream(r, s);
 	close(fd[1]);
 }
@@ -1097,6 +1096,46 @@ static void transport_of_the_program_moves_bytes(void **state)
 	assert_int_equal(l.closed, 1);
 }
 
+/* Sends end when the test says so. */
+static struct weir_op *held;
+
+static int held_send(void *arg, struct weir_op *op, const struct iovec *iov,
+		     uint32_t n, uint32_t flags)
+{
+	(void)iov, (void)n, (void)flags;
+	held = op;
+	return weir_op_start(arg, op, NULL, NULL);
+}
+
+static void writes_go_on_at_the_low_mark(void **state)
+{
+	static const struct weir_stream_ops ops = {
+		.size = sizeof(ops), .name = "held", .send = held_send,
+	};
+	struct weir_stream_opts opts = {
+		.size = sizeof(opts), .out_size = 64, .out_low = 20,
+	};
+	struct weir_reactor *r = start_reactor(state);
+	static const char data[60];
+	struct weir_stream *s;
+
+	assert_int_equal(weir_stream_create(&s, r, &ops, r, &opts), 0);
+	assert_int_equal(weir_stream_put(s, data, 30, 0), 0);
+	assert_int_equal(weir_stream_put(s, data, 30, 0), 0);
+	rec_init(&rec);
+	STARTS(weir_stream_write(s, &rec.op, data, 10, 0));
+	assert_int_equal(weir_stream_unsent(s), 64);
+	/* 34 bytes are left, more than the mark. */
+	weir_op_finish(held, 30);
+	some_turns(r, 3);
+	assert_int_equal(rec.calls, 0);
+	assert_int_equal(weir_stream_unsent(s), 34);
+	weir_op_finish(held, 34);
+	assert_int_equal(result(r, &rec), 10);
+	weir_op_finish(held, 6);
+	end_stream(r, s);
+}
+
 static void error_comes_after_the_bytes_before_it(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1682,6 +1721,7 @@ int main(void)
 		CASE(pipe_tells_which_side_failed),
 		CASE(closed_stream_ends_its_pipe),
 		CASE(transport_of_the_program_moves_bytes),
+		CASE(writes_go_on_at_the_low_mark),
 		CASE(error_comes_after_the_bytes_before_it),
 		CASE(transport_may_close_its_stream),
 		CASE(callback_may_close_its_stream),
