@@ -64,7 +64,7 @@ static int nonblock_begin(const struct weir_op *op, int fd, uint64_t pipe)
 	return op->u.io.off & pipe ? O_NONBLOCK : io_nonblock_begin(fd);
 }
 
-static int64_t move(int in, int out, size_t len)
+static int64_t move(int in, int out, size_t len, bool to_pipe)
 {
 	struct io_sigpipe sigpipe;
 	int64_t n;
@@ -77,7 +77,9 @@ static int64_t move(int in, int out, size_t len)
 			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 		n = n < 0 ? -errno : n;
 	} while (n == -EINTR);
-	io_sigpipe_end(&sigpipe, n == -EPIPE);
+	/* A socket may have raised the signal after it had taken a part. */
+	io_sigpipe_end(&sigpipe, n == -EPIPE ||
+				 (!to_pipe && n != (int64_t)len));
 	return n;
 }
 
@@ -101,7 +103,8 @@ static int64_t try_splice(const struct weir_op *op)
 	if (in_mode < 0)
 		return in_mode;
 	out_mode = nonblock_begin(op, out, OUT_IS_PIPE);
-	res = out_mode < 0 ? out_mode : move(in, out, op->u.io.len);
+	res = out_mode < 0 ? out_mode : move(in, out, op->u.io.len,
+					     op->u.io.off & OUT_IS_PIPE);
 	if (out_mode >= 0)
 		io_nonblock_end(out, out_mode);
 	io_nonblock_end(in, in_mode);

@@ -149,7 +149,38 @@ static void splice_to_broken_pipe_and_socket_raises_no_signal(void **state)
 	signal(SIGPIPE, SIG_DFL);
 }
 
+/* The peer resets the connection when it gets the first part, before the second. */
+static void splice_that_is_cut_off_raises_no_signal(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	static const char some[1 << 20];
+	int full;
+	int in[2], fd[2];
+	struct rec rec;
+
+	signals = 0;
+	signal(SIGPIPE, on_sigpipe);
+	for (int i = 0; i < 50; i++) {
+		pipe_pair(in);
+		tcp_pair(fd);
+		close(fd[1]);
+		/* More pages than the kernel sends at a time. */
+		full = fcntl(in[1], F_SETPIPE_SZ, sizeof(some));
+		if (full < 0)
+			full = fcntl(in[1], F_GETPIPE_SZ);
+		assert_int_equal(write(in[1], some, (size_t)full), full);
+		rec_init(&rec);
+		STARTS(weir_splice(r, &rec.op, in[0], fd[0], (size_t)full));
+		finish(r, &rec);
+		close(fd[0]);
+		close_pair(in);
+	}
+	assert_int_equal(signals, 0);
+	signal(SIGPIPE, SIG_DFL);
+}
+
 static const struct harness_case cases[] = {
+	CASE(splice_that_is_cut_off_raises_no_signal),
 	CASE(write_to_broken_socket_raises_no_signal),
 	CASE(write_to_broken_socket_is_sent_on_old_kernels),
 	CASE(write_to_socket_is_whole_on_old_kernels),
