@@ -863,6 +863,9 @@ static void out_run(struct weir_stream *s)
 		if ((s->out_len && (op || !s->hold)) ||
 		    (op && req_of(op)->kind == WRITE)) {
 			send_now(s, op);
+			/* Refused, as while the reactor stops: not at once again. */
+			if (!s->out_busy)
+				return;
 		} else if (op && has_step(op)) {
 			step(s, op);
 		} else {

@@ -1107,6 +1107,51 @@ static int held_send(void *arg, struct weir_op *op, const struct iovec *iov,
 	return weir_op_start(arg, op, NULL, NULL);
 }
 
+struct refusing {
+	struct weir_reactor *r;
+	int refusals, calls;
+};
+
+static int refusing_send(void *arg, struct weir_op *op, const struct iovec *iov,
+			 uint32_t n, uint32_t flags)
+{
+	struct refusing *l = arg;
+	size_t sum = 0;
+	int err;
+
+	(void)flags;
+	if (l->calls++ < l->refusals)
+		return -EAGAIN;
+	err = weir_op_start(l->r, op, NULL, NULL);
+	for (uint32_t i = 0; i < n; i++)
+		sum += iov[i].iov_len;
+	if (!err)
+		weir_op_finish(op, (int64_t)sum);
+	return err;
+}
+
+/* The bytes stay for the next call: that of a flush, here. */
+static void refused_send_is_not_tried_again_at_once(void **state)
+{
+	static const struct weir_stream_ops ops = {
+		.size = sizeof(ops), .name = "refusing", .send = refusing_send,
+	};
+	struct weir_reactor *r = start_reactor(state);
+	struct refusing l = { .r = r, .refusals = 2 };
+	struct weir_stream *s;
+
+	assert_int_equal(weir_stream_create(&s, r, &ops, &l, NULL), 0);
+	assert_int_equal(weir_stream_put(s, "hello", 5, 0), 0);
+	some_turns(r, 3);
+	assert_int_equal(l.calls, 1);
+	assert_int_equal(weir_stream_unsent(s), 5);
+	assert_int_equal(RUN(r, weir_stream_flush(s, &rec.op)), -EAGAIN);
+	assert_int_equal(RUN(r, weir_stream_flush(s, &rec.op)), 0);
+	assert_int_equal(l.calls, 3);
+	assert_int_equal(weir_stream_unsent(s), 0);
+	end_stream(r, s);
+}
+
 static void writes_go_on_at_the_low_mark(void **state)
 {
 	static const struct weir_stream_ops ops = {
@@ -1721,6 +1766,7 @@ int main(void)
 		CASE(pipe_tells_which_side_failed),
 		CASE(closed_stream_ends_its_pipe),
 		CASE(transport_of_the_program_moves_bytes),
+		CASE(refused_send_is_not_tried_again_at_once),
 		CASE(writes_go_on_at_the_low_mark),
 		CASE(error_comes_after_the_bytes_before_it),
 		CASE(transport_may_close_its_stream),
