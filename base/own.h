@@ -114,6 +114,22 @@ static inline void own_acquire_in(const void *p, size_t len, size_t filled)
 	(void)p, (void)len, (void)filled;
 }
 
+static inline uint32_t own_release_out(const void *p, size_t len, uint32_t sum)
+{
+	(void)p, (void)len;
+	return sum;
+}
+
+static inline uint32_t own_acquire_out(const void *p, size_t len, uint32_t sum)
+{
+	(void)p, (void)len;
+	return sum;
+}
+
+static inline void own_was_changed(void)
+{
+}
+
 static inline void own_use(const void *p, size_t len)
 {
 	(void)p, (void)len;
