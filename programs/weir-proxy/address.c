@@ -178,7 +178,7 @@ static void unix_name(char *name, const struct address *a)
 			 (int)sizeof(un->sun_path), un->sun_path);
 }
 
-void address_name(char *name, const struct address *a)
+void address_print(char *name, const struct address *a)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)&a->sa;
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->sa;

@@ -152,7 +152,7 @@ static int add_listen(struct config *c, struct route *route, struct line *line,
 		free(l);
 		return wrong(line, "not an address to listen at", word);
 	}
-	address_name(l->name, &l->addr);
+	address_print(l->name, &l->addr);
 	if (config_listen(c, l->name)) {
 		free(l);
 		return wrong(line, "this address is there twice", word);

@@ -36,7 +36,7 @@ size_t log_line(char *to, size_t capacity, const struct log_record *rec)
 	struct tm tm;
 	int len;
 
-	address_name(client, &rec->client);
+	address_print(client, &rec->client);
 	make_word(client);
 	gmtime_r(&seconds, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);

@@ -35,7 +35,7 @@ struct server *server_add(struct target *t, const struct address *addr)
 	s->addr = *addr;
 	s->check.fd = -1;
 	s->id = route->n_ids++;
-	address_name(s->name, addr);
+	address_print(s->name, addr);
 	while (*at)
 		at = &(*at)->next;
 	*at = s;

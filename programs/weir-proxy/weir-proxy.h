@@ -305,7 +305,7 @@ void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* address.c: 0 or -1.  @name has capacity for NAME_MAX_ADDRESS. */
 int address_parse(struct address *ret, const char *text);
-void address_name(char *name, const struct address *a);
+void address_print(char *name, const struct address *a);
 void address_unmap(struct address *a);
 void address_set_port(struct address *a, uint16_t port);
 /* Splits "name:80"; @host has capacity for the text. */

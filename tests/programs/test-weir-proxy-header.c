@@ -70,7 +70,7 @@ static void check_name(const struct address *a, const char *want)
 	char name[NAME_MAX_ADDRESS] = "as it was";
 
 	if (a->len)
-		address_name(name, a);
+		address_print(name, a);
 	assert_string_equal(name, want ? want : "as it was");
 }
 
