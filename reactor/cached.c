@@ -36,8 +36,8 @@ static bool is_cached_file(int fd)
 
 static bool is_to_be_tried(struct cached_file *file, int fd)
 {
-	if (unlikely(file->fd != fd + 1))
-		*file = (struct cached_file){ .fd = fd + 1 };
+	if (unlikely(file->fd != fd))
+		*file = (struct cached_file){ .fd = fd };
 	if (file->passes) {
 		file->passes--;
 		return false;
@@ -113,6 +113,6 @@ void cached_forget(struct weir_reactor *r, int fd)
 {
 	struct cached_file *file = file_of(r, fd);
 
-	if (file->fd == fd + 1)
-		file->fd = 0;
+	if (file->fd == fd)
+		*file = (struct cached_file){ .fd = fd };
 }

@@ -20,7 +20,7 @@
 #define CACHED_NEVER 1024	/* and where there is no use in it. */
 
 struct cached_file {
-	int32_t fd;		/* + 1; 0: none. */
+	int32_t fd;		/* Zeroed, it is 0 with nothing known. */
 	uint16_t uses;		/* Left, or 0: ask. */
 	uint16_t passes;	/* Reads not to be tried from now on, */
 	uint16_t penalty;	/* and after the next miss. */

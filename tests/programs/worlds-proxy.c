@@ -147,6 +147,8 @@ static void proxy_gone(void *arg)
 		core->conns = c->next;
 		free_flow(&c->up);
 		free_flow(&c->down);
+		if (c->server)
+			server_put(c->server);
 		config_put(c->config);
 		free(c);
 	}

@@ -20,7 +20,7 @@ static struct cached_file *known(struct weir_reactor *r, int fd)
 {
 	struct cached_file *file = &r->cached.files[fd % CACHED_FILES];
 
-	return file->fd == fd + 1 ? file : NULL;
+	return file->fd == fd && file->uses ? file : NULL;
 }
 
 /* Calls of the loop and threads for @n reads, each in a turn of its own. */
