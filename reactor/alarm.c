@@ -297,11 +297,10 @@ static int add(struct weir_alarm **ret, struct alarms *all, weir_alarm_fn *fn,
 {
 	struct weir_alarm *a = grow(all) ? NULL : mem_calloc(1, sizeof(*a));
 
-	if (!a) {
-		if (!all->n)
-			end(all);
+	if (!a && !all->n)
+		end(all);
+	if (!a)
 		return why(-ENOMEM, "weir_alarm_create: no memory");
-	}
 	a->all = all;
 	a->fn = fn;
 	a->arg = arg;

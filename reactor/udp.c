@@ -478,10 +478,12 @@ static bool joins(const struct weir_udp *udp, struct weir_op *op,
 		  struct weir_op *next)
 {
 	const struct send *s = send_of(op), *t = send_of(next);
+	/* By bytes: what is different in padding alone is not joined. */
+	const void *to = addr_of(op), *then_to = addr_of(next);
 
 	return may_join(udp, t) && t->len <= s->len &&
 	       s->has_local == t->has_local && s->ifindex == t->ifindex &&
-	       !memcmp(addr_of(op), addr_of(next), sizeof(struct send_addr));
+	       !memcmp(to, then_to, sizeof(struct send_addr));
 }
 
 /* Sends after @op that become segments of its message: all of its size but the
