@@ -9,7 +9,6 @@
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,12 +18,19 @@
 /* In memory of the guest, which it may change at any time. */
 static uint16_t load(const __virtio16 *p)
 {
-	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 }
 
 static void store(__virtio16 *p, uint16_t n)
 {
 	__atomic_store_n(p, n, __ATOMIC_RELEASE);
+}
+
+/* Before all that is loaded afterwards: each side stores what it has done, and then
+ * looks whether the other is to be told. */
+static void store_first(__virtio16 *p, uint16_t n)
+{
+	__atomic_store_n(p, n, __ATOMIC_SEQ_CST);
 }
 
 /* Where the front end says for which index it wants to be told, and where it is
@@ -119,7 +125,6 @@ static bool wants_call(struct ring *ring, uint16_t was)
 	uint16_t now = ring->used_idx;
 	bool first = !ring->signalled_valid;
 
-	atomic_thread_fence(memory_order_seq_cst);
 	if (!device_has(ring->dev, VIRTIO_RING_F_EVENT_IDX))
 		return !(load(&ring->avail->flags) & VRING_AVAIL_F_NO_INTERRUPT);
 	ring->signalled_valid = true;
@@ -169,7 +174,7 @@ static void publish(struct ring *ring)
 		fl->desc[rq->head].next = fl->last_batch_head;
 		store(&fl->last_batch_head, rq->head);
 	}
-	store(&ring->used->idx, ring->used_idx);
+	store_first(&ring->used->idx, ring->used_idx);
 	log_used(ring, &ring->used->idx, sizeof(ring->used->idx));
 	for (rq = first; fl && rq; rq = rq->next)
 		__atomic_store_n(&fl->desc[rq->head].inflight, 0,
@@ -445,12 +450,11 @@ static int before_sleep(void *arg, int *fd)
 	if (!ring_can_run(ring))
 		return 0;
 	if (device_has(ring->dev, VIRTIO_RING_F_EVENT_IDX))
-		store(avail_event(ring), ring->last_avail);
+		store_first(avail_event(ring), ring->last_avail);
 	else
-		store(&ring->used->flags, 0);
+		store_first(&ring->used->flags, 0);
 	log_used(ring, avail_event(ring), sizeof(__virtio16));
 	log_used(ring, ring->used, sizeof(__virtio16));
-	atomic_thread_fence(memory_order_seq_cst);
 	return ring->free && n_available(ring);
 }
 

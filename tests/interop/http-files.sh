@@ -102,7 +102,7 @@ t_files_are_served()
 	field 'Content-Length: 0'
 	gets 200 large --http1.0
 	same www/large
-	curl -s -I -m 20 "${url}large" >head || wrong 'no head'
+	curl -s -I -m 20 "${url}large" >./head || wrong 'no head'
 	field 'Content-Length: 3000000'
 	got=$(curl -s -m 20 -w '%{num_connects}' -o got -o got -o got \
 		"${url}large" "${url}small.txt" "${url}missing")
