@@ -269,7 +269,7 @@ static void answer_of_a_get_decides(void **state)
 struct name_server {
 	pthread_t thread;
 	struct dns d;
-	atomic_bool ready, leave;
+	atomic_bool ready, leave, was_told;
 	const struct dns_name *names;
 	_Atomic(struct weir_reactor *) r;
 };
@@ -286,6 +286,9 @@ static void *serve_names(void *arg)
 	while (!atomic_load(&s->leave))
 		weir_reactor_turn(r, WEIR_FOREVER);
 	dns_stop(&s->d);
+	/* A post uses the reactor until it returns. */
+	while (!atomic_load(&s->was_told))
+		sched_yield();
 	assert_int_equal(weir_reactor_destroy(r), 0);
 	return NULL;
 }
@@ -320,6 +323,7 @@ static void leave(void *arg)
 static void stop_names(struct name_server *s)
 {
 	assert_int_equal(weir_post(atomic_load(&s->r), leave, s), 0);
+	atomic_store(&s->was_told, true);
 	pthread_join(s->thread, NULL);
 }
 

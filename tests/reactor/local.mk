@@ -46,6 +46,8 @@ test_scripts += %D%/test-ucx.sh
 
 # Its memory is what the library lent to a kernel, which sanitizers do not see.
 without_threads += $(model_tests)
+# TSan does not know a child that shares memory until it runs its program.
+without_threads += %D%/test-child
 without_threads += %D%/test-errnos %D%/test-errnos-host %D%/test-ev %D%/test-idle \
 	%D%/test-seccomp %D%/test-socket %D%/test-spin %D%/test-splice \
 	%D%/test-stats-open %D%/test-stats-process %D%/test-stats-sections \

@@ -396,14 +396,13 @@ static inline void front_kick(const struct front *f, struct front_queue *q)
 	uint64_t one = 1;
 	bool needed;
 
-	__atomic_store_n(&q->avail->idx, q->avail_idx, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&q->avail->idx, q->avail_idx, __ATOMIC_SEQ_CST);
 	if (f->features & BIT(VIRTIO_RING_F_EVENT_IDX))
 		needed = vring_need_event(__atomic_load_n(event,
-							  __ATOMIC_ACQUIRE),
+							  __ATOMIC_SEQ_CST),
 					  q->avail_idx, q->kicked);
 	else
-		needed = !(__atomic_load_n(&q->used->flags, __ATOMIC_ACQUIRE) &
+		needed = !(__atomic_load_n(&q->used->flags, __ATOMIC_SEQ_CST) &
 			   VRING_USED_F_NO_NOTIFY);
 	q->kicked = q->avail_idx;
 	if (needed)
@@ -414,7 +413,7 @@ static inline void front_kick(const struct front *f, struct front_queue *q)
 static inline bool front_take(struct front_queue *q,
 			      struct vring_used_elem *ret)
 {
-	if (__atomic_load_n(&q->used->idx, __ATOMIC_ACQUIRE) == q->seen)
+	if (__atomic_load_n(&q->used->idx, __ATOMIC_SEQ_CST) == q->seen)
 		return false;
 	*ret = q->used->ring[q->seen++ & (q->num - 1)];
 	return true;
@@ -431,8 +430,7 @@ static inline bool front_wait(struct front_queue *q,
 	for (;;) {
 		if (front_take(q, ret))
 			return true;
-		__atomic_store_n(event, q->seen, __ATOMIC_RELEASE);
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		__atomic_store_n(event, q->seen, __ATOMIC_SEQ_CST);
 		if (front_take(q, ret))
 			return true;
 		if (poll(&p, 1, ms) <= 0)
