@@ -57,8 +57,6 @@ static int opts_check(struct weir_reactor_opts *o)
 	if (o->sqe128 > 1 || o->cqe32 > 1)
 		return why(-EINVAL, "weir_reactor_create: .sqe128 or .cqe32 is "
 			   "neither 0 nor 1");
-	if (o->reserved0)
-		return why(-EINVAL, "weir_reactor_create: .reserved0 is not 0");
 	if (o->hosted > 1)
 		return why(-EINVAL, "weir_reactor_create: .hosted is neither 0 "
 			   "nor 1");

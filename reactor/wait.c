@@ -124,7 +124,7 @@ void wait_init(struct weir_reactor *r)
 
 	reactor_check_thread(r);
 	r->wait.born_ns = r->wait.clocked_ns = r->backend->now(r);
-	if (r->opts.spin_ns == WEIR_SPIN_NONE || r->opts.gather_ns ||
+	if (r->opts.spin_ns == WEIR_SPIN_NONE ||
 	    sysconf(_SC_NPROCESSORS_ONLN) < 2 || own_on_valgrind())
 		most = 0;
 	spin_init(&r->wait.spin, most);

@@ -96,15 +96,6 @@ struct weir_reactor_opts {
 	 */
 	uint32_t sqe128;
 	uint32_t cqe32;
-	/*
-	 * Save CPU time at the price of latency: the reactor does not spin, and
-	 * a sleep goes on until half of the reads, writes and sends in flight
-	 * have ended, for up to so long; 0: the first one ends it.  Whatever
-	 * else happens meanwhile waits too.  uring only, and not in a host's
-	 * loop.
-	 */
-	uint32_t gather_ns;
-	uint32_t reserved0;	/* 0. */
 };
 
 /*

@@ -683,8 +683,7 @@ static int wait_outside(struct uring *u, uint64_t timeout_ns)
 	return is_transient(err) ? 0 : err;
 }
 
-/* Submit, and wait for @n completions.  0 or more, -ETIME or another error. */
-static int wait_for(struct uring *u, unsigned int n, uint64_t timeout_ns)
+static int wait_inside(struct uring *u, uint64_t timeout_ns)
 {
 	struct __kernel_timespec ts = {
 		.tv_sec = (long long)(timeout_ns / WEIR_SEC),
@@ -694,34 +693,8 @@ static int wait_for(struct uring *u, unsigned int n, uint64_t timeout_ns)
 
 	u->r->stats.syscalls++;
 	if (timeout_ns == WEIR_FOREVER)
-		return io_uring_submit_and_wait(&u->ring, n);
-	return io_uring_submit_and_wait_timeout(&u->ring, &cqe, n, &ts, NULL);
-}
-
-#define GATHER_MAX 32		/* Completions that a sleep waits for. */
-
-/* How many completions the caller wants to have together. */
-static unsigned int n_to_gather(const struct uring *u)
-{
-	uint32_t n = uring_in_flight(u) / 2;
-
-	return n < GATHER_MAX ? n : GATHER_MAX;
-}
-
-static int wait_inside(struct uring *u, uint64_t timeout_ns)
-{
-	unsigned int n = u->r->opts.gather_ns ? n_to_gather(u) : 1;
-	uint64_t gather_ns = u->r->opts.gather_ns;
-	int err;
-
-	if (n < 2 || gather_ns >= timeout_ns)
-		return wait_for(u, n < 2 ? 1 : n, timeout_ns);
-	err = wait_for(u, n, gather_ns);
-	if (err != -ETIME || io_uring_cq_ready(&u->ring))
-		return err;
-	if (timeout_ns != WEIR_FOREVER)
-		timeout_ns -= gather_ns;
-	return wait_for(u, 1, timeout_ns);
+		return io_uring_submit_and_wait(&u->ring, 1);
+	return io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1, &ts, NULL);
 }
 
 int uring_wait(struct weir_reactor *r, uint64_t timeout_ns)

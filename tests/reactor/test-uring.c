@@ -10,7 +10,6 @@
 #include <weir/file.h>
 #include <weir/host.h>
 #include <weir/socket.h>
-#include <weir/timer.h>
 #include <weir/watch.h>
 
 #include "base/fault.h"
@@ -653,117 +652,6 @@ static void kernel_without_multishot_polls_wakes_the_reactor(void **state)
 	unmake(s.r);
 }
 
-#define GATHERED 4
-
-struct gathering {
-	struct weir_reactor *r;
-	struct rec recs[GATHERED];
-	int pipes[GATHERED][2];
-	char bytes[GATHERED];
-	int n_writes;
-};
-
-/* Four reads, which end when something is written. */
-static void start_gathering(struct gathering *g, uint32_t gather_ns)
-{
-	struct weir_reactor_opts opts = {
-		.size = sizeof(opts),
-		.backend = WEIR_BACKEND_URING,
-		.gather_ns = gather_ns,
-	};
-
-	assert_int_equal(weir_reactor_create(&g->r, &opts), 0);
-	for (int i = 0; i < GATHERED; i++) {
-		pipe_pair(g->pipes[i]);
-		rec_init(&g->recs[i]);
-		STARTS(weir_read(g->r, &g->recs[i].op, g->pipes[i][0],
-				 &g->bytes[i], 1, WEIR_OFF_STREAM));
-	}
-	some_turns(g->r, 2);
-}
-
-static int n_ended(const struct gathering *g)
-{
-	int n = 0;
-
-	for (int i = 0; i < GATHERED; i++)
-		n += g->recs[i].calls;
-	return n;
-}
-
-static void end_gathering(struct gathering *g)
-{
-	for (int i = 0; i < GATHERED; i++) {
-		if (!g->recs[i].calls) {
-			assert_int_equal(write(g->pipes[i][1], "x", 1), 1);
-			assert_int_equal(finish(g->r, &g->recs[i]), 1);
-		}
-		close_pair(g->pipes[i]);
-	}
-	unmake(g->r);
-}
-
-static void *write_some(void *arg)
-{
-	struct gathering *g = arg;
-
-	for (int i = 0; i < g->n_writes; i++)
-		if (write(g->pipes[i][1], "x", 1) != 1)
-			return g;
-	return NULL;
-}
-
-static void write_during_turn(struct gathering *g, int n)
-{
-	pthread_t thread;
-	void *failed;
-
-	g->n_writes = n;
-	assert_int_equal(pthread_create(&thread, NULL, write_some, g), 0);
-	assert_true(weir_reactor_turn(g->r, WEIR_FOREVER) >= 0);
-	pthread_join(thread, &failed);
-	assert_null(failed);
-}
-
-static void sleep_that_gathers_ends_with_half_of_the_reads(void **state)
-{
-	struct gathering g;
-
-	(void)state;
-	if (under_valgrind())
-		skip_because("valgrind: no sleep in the ring");
-	for (int i = 0; i < 20; i++) {
-		start_gathering(&g, WEIR_SEC);
-		write_during_turn(&g, 2);
-		assert_int_equal(n_ended(&g), 2);
-		end_gathering(&g);
-	}
-}
-
-static void sleep_that_gathers_ends_for_what_is_there_in_time(void **state)
-{
-	struct gathering g;
-	struct rec timer;
-
-	(void)state;
-	/* Fewer than half of them: when the time is over. */
-	start_gathering(&g, WEIR_MSEC);
-	write_during_turn(&g, 1);
-	UNTIL(g.r, n_ended(&g) == 1);
-
-	/* None: it sleeps on, and what comes then ends the sleep. */
-	g.n_writes = 0;
-	assert_int_equal(weir_reactor_turn(g.r, 20 * WEIR_MSEC), 0);
-	assert_int_equal(n_ended(&g), 1);
-
-	/* A timer is not late for reads that do not end. */
-	rec_init(&timer);
-	STARTS(weir_sleep_until(g.r, &timer.op,
-				weir_reactor_now(g.r) + WEIR_MSEC / 2));
-	assert_int_equal(finish(g.r, &timer), 0);
-	end_gathering(&g);
-}
-
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -783,8 +671,6 @@ int main(void)
 		CASE(a_cancel_without_capacity_is_made_later),
 		CASE(a_full_completion_queue_loses_nothing),
 		CASE(a_stale_flag_of_the_ring_does_not_keep_us_awake),
-		CASE(sleep_that_gathers_ends_with_half_of_the_reads),
-		CASE(sleep_that_gathers_ends_for_what_is_there_in_time),
 	};
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
