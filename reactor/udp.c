@@ -596,6 +596,8 @@ static int64_t send_batch(struct weir_udp *udp, struct batch *b)
 		return -EIO;
 	if (is_cut(b) && fault_choice("udp_mtu"))
 		return -EINVAL;
+	if (is_cut(b) && fault_choice("udp_pmtu"))
+		return -EMSGSIZE;
 	do {
 		n = syscall(SYS_sendmmsg, udp->in.fd, b->msgs, b->n,
 			    MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -624,8 +626,8 @@ static void taken(struct weir_udp *udp, const struct batch *b, uint32_t n)
 
 /*
  * The kernel, or the device, does not cut the first message of @b: they go one by
- * one, which will show what is wrong with them in any case.  EINVAL is for segments
- * over the MTU, too.
+ * one, which will show what is wrong with them in any case.  EINVAL, or EMSGSIZE on
+ * newer kernels, also means segments over the MTU.
  */
 static bool cut_ourselves(struct weir_udp *udp, const struct batch *b,
 			  int64_t err)
@@ -633,8 +635,10 @@ static bool cut_ourselves(struct weir_udp *udp, const struct batch *b,
 	struct weir_op *op = b->first[0];
 	struct send *s = send_of(op);
 
-	if ((err != -EIO && err != -EINVAL) || !is_cut(b))
+	if ((err != -EIO && err != -EINVAL && err != -EMSGSIZE) || !is_cut(b))
 		return false;
+	if (s->before == err)
+		s->before = 0; /* It was this one's. */
 	if (err == -EIO)
 		udp->no_gso = true;
 	else if (b->n_ops[0] > 1)
@@ -658,10 +662,10 @@ static bool not_taken(struct weir_udp *udp, const struct batch *b, int64_t err)
 		err = source_arm(&udp->out);
 		if (!err)
 			return false;
-	} else if (cut_ourselves(udp, b, err)) {
-		return true;
 	} else if (rx_error_passes(err) && !s->before) {
 		s->before = (int16_t)err;
+		return true;
+	} else if (cut_ourselves(udp, b, err)) {
 		return true;
 	}
 	send_end(op, err);
