@@ -432,8 +432,11 @@ static void put_local(struct msghdr *msg, const struct weir_udp *udp,
 		put_control(msg, IPPROTO_IP, IP_PKTINFO, &four, sizeof(four));
 		return;
 	}
+	/* To IPv4 the kernel wants an address of IPv4, if only 0.0.0.0. */
 	if (s->has_local)
 		six.ipi6_addr = addr_of(op)->local;
+	else if (IN6_IS_ADDR_V4MAPPED(&addr_of(op)->peer.in6.sin6_addr))
+		six.ipi6_addr.s6_addr32[2] = htonl(0xffff);
 	put_control(msg, IPPROTO_IPV6, IPV6_PKTINFO, &six, sizeof(six));
 }
 
@@ -701,9 +704,13 @@ static void deliver_out(struct source *s, int64_t res, int rx_id)
 
 static bool is_multicast(const union weir_udp_addr *a)
 {
-	return a->any.sa_family == AF_INET ?
-		       IN_MULTICAST(ntohl(a->in.sin_addr.s_addr)) :
-		       IN6_IS_ADDR_MULTICAST(&a->in6.sin6_addr);
+	const struct in6_addr *six = &a->in6.sin6_addr;
+
+	if (a->any.sa_family == AF_INET)
+		return IN_MULTICAST(ntohl(a->in.sin_addr.s_addr));
+	return IN6_IS_ADDR_MULTICAST(six) ||
+	       (IN6_IS_ADDR_V4MAPPED(six) &&
+		IN_MULTICAST(ntohl(six->s6_addr32[3])));
 }
 
 static bool is_any(const union weir_udp_addr *a)

@@ -98,9 +98,9 @@ struct weir_udp_msg {
 
 	/*
 	 * In: the address of this machine that it was sent to, with
-	 * WEIR_UDP_LOCAL; for a broadcast, our address there.  Out: the address
-	 * that it shall come from; none, or a multicast address: the kernel
-	 * chooses.  The port is always the socket's.
+	 * WEIR_UDP_LOCAL; for a broadcast, our address there (IPv4 sockets
+	 * only).  Out: the address that it shall come from; none, or a multicast
+	 * address: the kernel chooses.  The port is always the socket's.
 	 */
 	union weir_udp_addr local;
 

@@ -255,15 +255,24 @@ static void long_datagram_is_reported_truncated(void **state)
 	end(&b);
 }
 
+static void open_six(struct seen *s, const struct sockaddr_in6 *at,
+		     uint32_t flags)
+{
+	int err;
+
+	memset(s, 0, sizeof(*s));
+	err = weir_udp_open(&s->fd, (const struct sockaddr *)at, NULL, flags);
+	if (err == -EAFNOSUPPORT || err == -EADDRNOTAVAIL)
+		skip_because("there is no IPv6 here: %s", weir_why());
+	assert_int_equal(err, 0);
+}
+
 static void begin_six(struct weir_reactor *r, struct seen *s, uint32_t flags)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6,
 				    .sin6_addr = in6addr_loopback };
 
-	memset(s, 0, sizeof(*s));
-	if (weir_udp_open(&s->fd, (struct sockaddr *)&any, NULL,
-			  WEIR_UDP_V6ONLY))
-		skip_because("there is no IPv6 here: %s", weir_why());
+	open_six(s, &any, WEIR_UDP_V6ONLY);
 	begin_with(r, s, (struct weir_udp_opts){ .flags = flags });
 }
 
@@ -633,6 +642,42 @@ static void group_gets_what_is_sent_to_it(void **state)
 	assert_int_equal(weir_udp_join(b.udp, (struct sockaddr *)&a.addr, NULL,
 				       lo), -EINVAL);
 	assert_int_equal(weir_udp_leave(b.udp, NULL, NULL, lo), -EINVAL);
+	end(&a);
+	end(&b);
+}
+
+/* A socket of IPv6 that serves IPv4, too, is in an IPv4 group. */
+static void group_of_ipv4_is_answered_from_ipv6_socket(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	struct ip_mreqn group = { .imr_ifindex = (int)if_nametoindex("lo") };
+	struct weir_udp_msg msg = { .data = big, .len = 5 };
+	socklen_t len = sizeof(any);
+
+	open_six(&b, &any, 0);
+	begin_with(r, &b, (struct weir_udp_opts){ .flags = WEIR_UDP_LOCAL });
+	b.answers = true;
+	assert_int_equal(getsockname(b.fd, (struct sockaddr *)&any, &len), 0);
+	begin(r, &a);
+	group.imr_multiaddr.s_addr = inet_addr("239.1.2.4");
+	assert_int_equal(setsockopt(b.fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group,
+				    sizeof(group)), 0);
+	msg.peer.in = loopback(any.sin6_port);
+	msg.peer.in.sin_addr = group.imr_multiaddr;
+	msg.ifindex = (uint32_t)group.imr_ifindex;
+	assert_int_equal(send_one(r, &a, &msg), 5);
+	UNTIL(r, a.n == 1);
+	assert_int_equal(b.sends[0].res, 5);
+	assert_int_equal(b.last.local.in6.sin6_addr.s6_addr32[3],
+			 group.imr_multiaddr.s_addr);
+	/* To the group, by the interface that the message names. */
+	b.answers = false;
+	msg = b.last;
+	msg.data = big;
+	msg.peer = b.last.local;
+	assert_int_equal(send_one(r, &b, &msg), 5);
+	UNTIL(r, b.n == 2);
 	end(&a);
 	end(&b);
 }
@@ -1146,6 +1191,7 @@ int main(void)
 		CASE(arrival_has_time),
 		CASE(departure_may_have_time),
 		CASE(group_gets_what_is_sent_to_it),
+		CASE(group_of_ipv4_is_answered_from_ipv6_socket),
 		CASE(options_have_ranges),
 		CASE(paused_socket_loses_nothing),
 		CASE(stopped_reactor_goes_on_later),
