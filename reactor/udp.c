@@ -53,6 +53,7 @@
 #define LEN_MAX_6 65527u
 #define BUFS_MAX 32768u
 #define BUF_MAX 65535u
+#define LEARN_EVERY 1024u	/* Messages until GSO is tried again. */
 
 #define FLAGS \
 	(WEIR_UDP_LOCAL | WEIR_UDP_TIMES | WEIR_UDP_GRO | WEIR_UDP_TXTIME)
@@ -71,6 +72,7 @@ struct weir_udp {
 	uint32_t flags;
 	bool no_gso;
 	uint32_t join_max;	/* Bytes of sends that may become one. */
+	uint32_t n_taken;	/* Messages since these two were set. */
 
 	struct rx_queue kept;	/* Came while it was paused. */
 	struct weir_op later;	/* Its callback hands out that, */
@@ -609,11 +611,31 @@ static int64_t send_batch(struct weir_udp *udp, struct batch *b)
 	return n < 0 ? -errno : n;
 }
 
+static bool has_gso(int fd)
+{
+	socklen_t len = sizeof(int);
+	int value;
+
+	return !fd_is_virtual(fd) && !fault_choice("udp_gso") &&
+	       !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
+}
+
+/* What is refused to one peer, on one route, for now, is not so to all. */
+static void assume_gso(struct weir_udp *udp)
+{
+	udp->no_gso = !has_gso(udp->in.fd);
+	udp->join_max = BUF_MAX;
+	udp->n_taken = 0;
+}
+
 static void taken(struct weir_udp *udp, const struct batch *b, uint32_t n)
 {
 	struct weir_op *op, *next;
 	struct send *s;
 
+	udp->n_taken += n;
+	if (udp->n_taken >= LEARN_EVERY)
+		assume_gso(udp);
 	for (uint32_t i = 0; i < n; i++) {
 		op = b->first[i];
 		for (uint32_t left = b->n_ops[i]; left--; op = next) {
@@ -749,6 +771,10 @@ static int check_send(const struct weir_udp *udp,
 	if (!suits(udp, &msg->peer) || !suits(udp, &msg->local))
 		return why(-EINVAL, "weir_udp_send: .peer or .local is no "
 			   "address of the socket's family");
+	/* The port is at the same place for both families. */
+	if (msg->peer.any.sa_family && !msg->peer.in.sin_port)
+		return why(-EINVAL, "weir_udp_send: .peer has port 0, to "
+			   "which nothing can be sent");
 	if (is_reserved_used(msg) ||
 	    (msg->depart_ns && !(udp->flags & WEIR_UDP_TXTIME)))
 		return why(-EINVAL, "weir_udp_send: .depart_ns is set without "
@@ -918,15 +944,6 @@ static int set_flags(const struct weir_udp *udp, int fd)
 			 "cannot be set: %s", fd, strerror(-err)) : 0;
 }
 
-static bool has_gso(int fd)
-{
-	socklen_t len = sizeof(int);
-	int value;
-
-	return !fd_is_virtual(fd) && !fault_choice("udp_gso") &&
-	       !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &value, &len);
-}
-
 static int load_opts(struct weir_udp_opts *o, const struct weir_udp_opts *opts)
 {
 	int err = opts_load(o, sizeof(*o), opts, "weir_udp_create");
@@ -993,6 +1010,7 @@ static int attach(struct weir_udp *udp, struct weir_reactor *r, int fd)
 	udp->out.deliver = deliver_out;
 	udp->out.release = release_out;
 	udp->n_sources = 2;
+	assume_gso(udp);
 	return 0;
 }
 
@@ -1003,7 +1021,6 @@ static void init(struct weir_udp *udp, const struct weir_udp_opts *o,
 	udp->arg = arg;
 	udp->flags = o->flags;
 	udp->sends_max = o->sends_max;
-	udp->join_max = BUF_MAX;
 	udp->flush.fn = flush;
 	op_queue_init(&udp->sends);
 	rx_queue_init(&udp->kept);
@@ -1029,7 +1046,6 @@ int weir_udp_create(struct weir_udp **ret, struct weir_reactor *r, int fd,
 	err = look_at(udp, r, fd);
 	if (!err)
 		err = set_flags(udp, fd);
-	udp->no_gso = !err && !has_gso(fd);
 	if (!err && rx_make(&udp->rx, o.bufs, (RX_HEAD + o.buf_size + 7) & ~7u))
 		err = why(-ENOMEM, "weir_udp_create: no memory for %u buffers "
 			  "of %u bytes", o.bufs, o.buf_size);

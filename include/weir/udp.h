@@ -226,8 +226,8 @@ WEIR_API int weir_udp_create(struct weir_udp **ret, struct weir_reactor *r,
  *
  * Returns 0, or
  *   -EINVAL     there are bytes without an address, an address is not of IPv4 or
- *               IPv6 or of the socket's family, a reserved word is not 0, or
- *               .depart_ns is set without WEIR_UDP_TXTIME
+ *               IPv6 or of the socket's family, .peer has port 0, a reserved
+ *               word is not 0, or .depart_ns is set without WEIR_UDP_TXTIME
  *   -EMSGSIZE   .len is over 65,507 bytes, with IPv6 65,527, or there would be
  *               more than WEIR_UDP_SEGMENTS_MAX segments
  *   -EAGAIN     .sends_max are in flight already

@@ -506,6 +506,58 @@ static void datagrams_may_be_over_mtu(void **state)
 	fault_ask(NULL);
 }
 
+/* Counts the messages that the kernel is asked to cut, and has it refuse some. */
+static int cuts;
+static const char *refused_cut;
+
+static int count_cuts(const char *name)
+{
+	if (!strcmp(name, "udp_offload"))
+		cuts++;
+	return refused_cut && !strcmp(name, refused_cut);
+}
+
+static int cuts_of_two(struct weir_reactor *r)
+{
+	struct weir_udp_msg msg = msg_to(&b, big, 100);
+	struct rec rec[2];
+
+	cuts = 0;
+	for (int i = 0; i < 2; i++) {
+		rec_init(&rec[i]);
+		STARTS(weir_udp_send(a.udp, &rec[i].op, &msg));
+	}
+	assert_int_equal(finish(r, &rec[0]), 100);
+	assert_int_equal(finish(r, &rec[1]), 100);
+	return cuts;
+}
+
+/* A peer, or a route, cannot have it switched off for all others. */
+static void joining_is_tried_again(void **state)
+{
+	static const char *const refusals[] = { "udp_offload", "udp_mtu" };
+	struct weir_reactor *r = start_reactor(state);
+
+	if (kernel_is_before(4, 18))
+		skip_because("the kernel has no GSO");
+	begin(r, &a);
+	begin(r, &b);
+	fault_ask(count_cuts);
+	assert_int_equal(cuts_of_two(r), 1);
+	for (size_t i = 0; i < N_OF(refusals); i++) {
+		refused_cut = refusals[i];
+		assert_int_equal(cuts_of_two(r), 1);
+		refused_cut = NULL;
+		assert_int_equal(cuts_of_two(r), 0);
+		for (int k = 0; k < 1024; k++)
+			say(r, &a, &b, "x");
+		assert_int_equal(cuts_of_two(r), 1);
+	}
+	fault_ask(NULL);
+	end(&a);
+	end(&b);
+}
+
 static void receive_joined(struct weir_reactor *r, bool gro)
 {
 	struct weir_udp_msg msg;
@@ -954,6 +1006,9 @@ static void bad_sends_are_refused(void **state)
 	msg.local.any.sa_family = AF_INET6;
 	assert_int_equal(weir_udp_send(a.udp, &rec.op, &msg), -EINVAL);
 	msg = good;
+	msg.peer.in.sin_port = 0;
+	assert_int_equal(weir_udp_send(a.udp, &rec.op, &msg), -EINVAL);
+	msg = good;
 	msg.reserved[3] = 1;
 	assert_int_equal(weir_udp_send(a.udp, &rec.op, &msg), -EINVAL);
 	msg = good;
@@ -1186,6 +1241,7 @@ int main(void)
 		CASE(sends_of_a_turn_are_datagrams),
 		CASE(device_needs_no_offload),
 		CASE(datagrams_may_be_over_mtu),
+		CASE(joining_is_tried_again),
 		CASE(joined_datagrams_have_segment),
 		CASE(datagrams_without_gro_are_not_joined),
 		CASE(arrival_has_time),
