@@ -47,6 +47,7 @@ struct source {
 	enum source_kind kind;
 	int fd;
 	uint32_t events;	/* SOURCE_WATCH: WEIR_ bits, WEIR_EDGE too. */
+	uint32_t udp_flags;	/* SOURCE_DATAGRAM: of weir_udp_opts. */
 	struct rx_free_list *rx; /* SOURCE_RECV, SOURCE_DATAGRAM: buffers. */
 	struct msghdr *shape;	/* SOURCE_DATAGRAM: of what is before each. */
 

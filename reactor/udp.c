@@ -69,7 +69,6 @@ struct weir_udp {
 	int family;
 	in_port_t port;
 	struct in_addr bound;	/* IPv4: what it is bound to. */
-	uint32_t flags;
 	bool no_gso;
 	uint32_t join_max;	/* Bytes of sends that may become one. */
 	uint32_t n_taken;	/* Messages since these two were set. */
@@ -776,7 +775,7 @@ static int check_send(const struct weir_udp *udp,
 		return why(-EINVAL, "weir_udp_send: .peer has port 0, to "
 			   "which nothing can be sent");
 	if (is_reserved_used(msg) ||
-	    (msg->depart_ns && !(udp->flags & WEIR_UDP_TXTIME)))
+	    (msg->depart_ns && !(udp->in.udp_flags & WEIR_UDP_TXTIME)))
 		return why(-EINVAL, "weir_udp_send: .depart_ns is set without "
 			   "WEIR_UDP_TXTIME, or a reserved word is not 0");
 	if (msg->len > max ||
@@ -925,20 +924,21 @@ static int set_txtime(int fd)
 /* Where there is no GRO, nothing is joined. */
 static int set_flags(const struct weir_udp *udp, int fd)
 {
+	uint32_t flags = udp->in.udp_flags;
 	bool six = udp->family == AF_INET6;
 	int err = 0;
 
-	if (udp->flags & WEIR_UDP_LOCAL)
+	if (flags & WEIR_UDP_LOCAL)
 		err = six ? set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) :
 			    set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
-	if (!err && udp->flags & WEIR_UDP_TIMES)
+	if (!err && flags & WEIR_UDP_TIMES)
 		err = set_int(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
-	if (!err && udp->flags & WEIR_UDP_GRO && !fault_choice("udp_gro")) {
+	if (!err && flags & WEIR_UDP_GRO && !fault_choice("udp_gro")) {
 		err = set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
 		if (err == -ENOPROTOOPT)
 			err = 0;
 	}
-	if (!err && udp->flags & WEIR_UDP_TXTIME)
+	if (!err && flags & WEIR_UDP_TXTIME)
 		err = set_txtime(fd);
 	return err ? why(err, "weir_udp_create: an option of descriptor %d "
 			 "cannot be set: %s", fd, strerror(-err)) : 0;
@@ -992,7 +992,6 @@ static int attach(struct weir_udp *udp, struct weir_reactor *r, int fd)
 	udp->in.deliver = deliver_in;
 	udp->in.release = release_in;
 	udp->in.rx = udp->rx;
-	udp->in.events = udp->flags;
 	udp->shape.msg_namelen = RX_NAME;
 	udp->shape.msg_controllen = RX_CONTROL;
 	udp->in.shape = &udp->shape;
@@ -1019,7 +1018,7 @@ static void init(struct weir_udp *udp, const struct weir_udp_opts *o,
 {
 	udp->fn = fn;
 	udp->arg = arg;
-	udp->flags = o->flags;
+	udp->in.udp_flags = o->flags;
 	udp->sends_max = o->sends_max;
 	udp->flush.fn = flush;
 	op_queue_init(&udp->sends);

@@ -78,7 +78,7 @@ static void run_datagram(struct sim_reactor *sr, struct source *s,
 	int64_t res;
 
 	rx_out(rx, id, rx->size);
-	res = f->cls->datagram(f, rx_buf(rx, id), rx->size, s->events);
+	res = f->cls->datagram(f, rx_buf(rx, id), rx->size, s->udp_flags);
 	if (res >= 0) {
 		rx->info[id].len = (uint32_t)res;
 		source_deliver(s, res, id);
