@@ -4,7 +4,6 @@
 #include "reactor/rx.h"
 
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include "base/provider.h"
 
@@ -131,6 +133,20 @@ struct rx_head {
 	char name[RX_NAME];
 	_Alignas(8) char control[RX_CONTROL];
 };
+
+/* Write ancillary data at @at, and return the bytes that they take. */
+static inline size_t rx_put_control(void *at, int level, int type,
+				    const void *data, size_t len)
+{
+	struct cmsghdr *c = at;
+
+	memset(c, 0, CMSG_SPACE(len));
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	return CMSG_SPACE(len);
+}
 
 #define RX_BATCH 64u		/* Datagrams of one system call. */
 

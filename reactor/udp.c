@@ -404,15 +404,9 @@ struct batch {
 static void put_control(struct msghdr *msg, int level, int type,
 			const void *data, size_t len)
 {
-	struct cmsghdr *c = (struct cmsghdr *)(void *)
-		((char *)msg->msg_control + msg->msg_controllen);
-
-	memset(c, 0, CMSG_SPACE(len));
-	c->cmsg_level = level;
-	c->cmsg_type = type;
-	c->cmsg_len = CMSG_LEN(len);
-	memcpy(CMSG_DATA(c), data, len);
-	msg->msg_controllen += CMSG_SPACE(len);
+	msg->msg_controllen += rx_put_control(
+		(char *)msg->msg_control + msg->msg_controllen, level, type,
+		data, len);
 }
 
 static void put_local(struct msghdr *msg, const struct weir_udp *udp,

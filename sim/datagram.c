@@ -316,15 +316,8 @@ static int64_t receive_message(struct dgram *d, const struct weir_op *op)
 static void put(struct rx_head *head, int level, int type, const void *data,
 		size_t len)
 {
-	struct cmsghdr *c = (struct cmsghdr *)(void *)
-		(head->control + head->controllen);
-
-	memset(c, 0, CMSG_SPACE(len));
-	c->cmsg_level = level;
-	c->cmsg_type = type;
-	c->cmsg_len = CMSG_LEN(len);
-	memcpy(CMSG_DATA(c), data, len);
-	head->controllen += (uint32_t)CMSG_SPACE(len);
+	head->controllen += (uint32_t)rx_put_control(
+		head->control + head->controllen, level, type, data, len);
 }
 
 /* The address of the host that it is on. */

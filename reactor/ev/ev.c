@@ -676,7 +676,7 @@ static int ev_create(struct weir_reactor *r,
 	op_queue_init(&b->nops);
 	op_queue_init(&b->retry);
 	source_queue_init(&b->starving);
-	source_queue_init(&b->hungry);
+	source_queue_init(&b->no_own_buf);
 	b->wake.fd = -1;
 	b->outer = -1;
 	b->no_pwait2 = own_on_valgrind(); /* 3.19 would complain. */

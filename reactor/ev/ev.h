@@ -105,7 +105,7 @@ struct ev_backend {
 	struct op_queue nops;
 	struct op_queue retry;
 	struct source_queue starving;
-	struct source_queue hungry;	/* Those that have buffers of their own. */
+	struct source_queue no_own_buf;	/* Of their own buffers none is free. */
 
 	/* The source that is being delivered to, and the next one; a disarm of
 	 * either changes these. */

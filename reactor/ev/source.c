@@ -93,7 +93,7 @@ int ev_arm(struct weir_reactor *r, struct source *s)
 static struct source_queue *starving_of(struct ev_backend *b,
 					const struct source *s)
 {
-	return s->rx->source ? &b->hungry : &b->starving;
+	return s->rx->source ? &b->no_own_buf : &b->starving;
 }
 
 static void unlink_source(struct ev_backend *b, struct source *s)
