@@ -281,7 +281,7 @@ static void addresses_of_datagrams_are_checked(void **state)
 }
 
 /* What a struct weir_udp was told; it may answer. */
-struct told {
+struct received {
 	struct weir_udp *udp;
 	int n, errors, err;
 	uint64_t sum;		/* Of the first bytes, and their order. */
@@ -295,7 +295,7 @@ struct told {
 static int on_datagram(struct weir_udp *udp, const struct weir_udp_msg *msg,
 		       int err, void *arg)
 {
-	struct told *t = arg;
+	struct received *t = arg;
 	struct weir_udp_msg answer;
 
 	if (err) {
@@ -317,7 +317,7 @@ static int on_datagram(struct weir_udp *udp, const struct weir_udp_msg *msg,
 	return WEIR_UDP_DONE;
 }
 
-static void begin_udp(struct net *n, int i, struct told *t, uint32_t flags)
+static void begin_udp(struct net *n, int i, struct received *t, uint32_t flags)
 {
 	struct weir_udp_opts opts = { .size = sizeof(opts), .flags = flags,
 				      .bufs = 4, .buf_size = 32 };
@@ -327,7 +327,7 @@ static void begin_udp(struct net *n, int i, struct told *t, uint32_t flags)
 					 on_datagram, t), 0);
 }
 
-static void send_from(struct told *t, const char *text, uint32_t len,
+static void send_from(struct received *t, const char *text, uint32_t len,
 		      const char *to)
 {
 	struct weir_udp_msg msg = { .data = (void *)(uintptr_t)text,
@@ -344,7 +344,7 @@ static void send_from(struct told *t, const char *text, uint32_t len,
 
 static void udp_socket_answers_in_a_world(void **state)
 {
-	static struct told a, b;
+	static struct received a, b;
 	struct net n;
 
 	(void)state;
@@ -381,7 +381,7 @@ static void udp_socket_answers_in_a_world(void **state)
 static uint64_t stormy(uint64_t seed, int *got)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
-	static struct told a, b;
+	static struct received a, b;
 	uint64_t sum;
 	struct net n;
 
@@ -427,7 +427,7 @@ static void udp_socket_ends_with_its_host(void **state)
 	const struct sockaddr *g = (const struct sockaddr *)&group;
 	struct weir_udp_opts opts = { .size = sizeof(opts),
 				      .flags = WEIR_UDP_TXTIME };
-	static struct told a, b;
+	static struct received a, b;
 	struct weir_udp *udp;
 	struct net n;
 
