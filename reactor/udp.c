@@ -98,7 +98,8 @@ struct send {
 	uint32_t sum;		/* Of the data; see base/own.h. */
 	uint16_t segment;	/* 0: one datagram. */
 	bool apart;		/* It, or each segment, is a message alone. */
-	int16_t before;		/* An error, perhaps of an earlier one. */
+	int16_t before;		/* Error of its first try, which may belong to an
+				 * earlier datagram; 0: none. */
 	bool has_local;
 };
 
@@ -668,7 +669,7 @@ static bool cut_ourselves(struct weir_udp *udp, const struct batch *b,
 
 /*
  * The first of the queue was not taken.  An error of the network may be of an
- * earlier datagram, and is then gone: the function of the socket is told of it.
+ * earlier datagram, and is then gone: it is reported to the socket's callback.
  * Returns whether to go on.
  */
 static bool not_taken(struct weir_udp *udp, const struct batch *b, int64_t err)

@@ -33,7 +33,8 @@
  *
  * The socket is a plain descriptor, of the caller: make it with weir_udp_open(),
  * or with socket(2).  While it has a struct weir_udp, do not receive from it in
- * another way, and do not set IP_RECVERR, whose queue nobody would read.
+ * another way, and do not set IP_RECVERR: the library does not read the error
+ * queue.
  *
  * In a simulated world it is weir_sim_datagram()'s.  GRO joins nothing there, and
  * multicast, WEIR_UDP_TXTIME and the options of weir_udp_option() are not simulated
@@ -62,8 +63,8 @@ union weir_udp_addr {
 /*
  * A datagram that has arrived, or is to be sent.
  *
- * Before it fills one in, a caller that sends sets all of it to 0.  What says "in"
- * is ignored by a send, what says "out" is 0 in what has arrived.
+ * Before it fills one in, a caller that sends sets all of it to 0.  A send ignores
+ * the members marked "In"; received messages have 0 in those marked "Out".
  */
 struct weir_udp_msg {
 	void *data;
@@ -80,8 +81,8 @@ struct weir_udp_msg {
 
 	/*
 	 * In: the interface by which it came, with WEIR_UDP_LOCAL.  Out: that by
-	 * which it goes, if .peer is a multicast or link-local address; for all
-	 * others the route says that.
+	 * which it goes, if .peer is a multicast or link-local address; otherwise
+	 * the route selects the interface.
 	 */
 	uint32_t ifindex;
 
@@ -157,7 +158,8 @@ typedef int weir_udp_fn(struct weir_udp *udp, const struct weir_udp_msg *msg,
  * Make a UDP socket that is bound to @local, connected to @peer, or both.
  *
  * Either may be NULL; both are a struct sockaddr_in or sockaddr_in6.  A connected
- * socket receives from its peer only, and is told by ICMP that nobody is there.
+ * socket receives from its peer only, and reports -ECONNREFUSED when the peer's
+ * port is closed.
  * An IPv6 socket serves IPv4, too, as mapped addresses, unless WEIR_UDP_V6ONLY is
  * set.
  *
@@ -168,7 +170,9 @@ typedef int weir_udp_fn(struct weir_udp *udp, const struct weir_udp_msg *msg,
  *   -EACCES        no permission, as for a port below 1024
  *   -EADDRNOTAVAIL @local is not an address of this machine
  *   -ENETUNREACH   there is no route to @peer
+ *   -EAFNOSUPPORT  the kernel has no IPv6
  *   -EMFILE        no descriptor left
+ *   -ENOBUFS, -ENOMEM  no memory
  *
  * Any thread.  Does not block.
  *
@@ -196,6 +200,7 @@ WEIR_API int weir_udp_open(int *ret_fd, const struct sockaddr *local,
  *               is simulated
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
+ *   other errnos  of setsockopt(2), which cannot set what .flags ask for
  *
  * Call on @r's thread.
  *
@@ -220,8 +225,8 @@ WEIR_API int weir_udp_create(struct weir_udp **ret, struct weir_reactor *r,
  *   -EDESTADDRREQ  it has no peer, and the socket is not connected
  *   -EINVAL, -ENETUNREACH  .local is no address of this machine
  *
- * A pending error of an earlier datagram is not this one's: the function of the
- * socket is told of that, and @msg is sent.  The detail has the bytes that the
+ * A pending error of an earlier datagram is not this one's: it is reported to the
+ * socket's callback, and @msg is sent.  The detail has the bytes that the
  * kernel has taken.
  *
  * Returns 0, or
@@ -257,6 +262,7 @@ WEIR_API void weir_udp_release(struct weir_udp *udp, const void *data);
  *
  * Returns 0, or
  *   -ESHUTDOWN  the reactor is stopping
+ *   other errnos  of a resume, after which the socket is still paused
  *
  * Call on the socket's reactor.
  *
@@ -267,8 +273,8 @@ WEIR_API int weir_udp_set(struct weir_udp *udp, int on);
 /*
  * Whether receiving has ended.
  *
- * It does so after an error that is not the network's, which the callback is told
- * of.  @udp can only be destroyed then.
+ * It does so after an error that is not the network's, which is reported to the
+ * callback.  It receives nothing more; sends still go to the kernel.
  *
  * Returns 1 if it has, else 0.
  *

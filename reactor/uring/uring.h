@@ -62,8 +62,8 @@
  *
  *	state    engaged  stale  queued
  *	QUIET    0        no     no
- *	WAITING  0        no     yes: u->starving if it receives, else u->retry; no:
- *				 of its own buffers none is free
+ *	WAITING  0        no     yes: u->starving if it receives, else u->retry;
+ *				 no, if it has its own buffers and none is free
  *	OUT      1        no     no
  *	STALE    1        yes    yes: u->stale, to be cancelled again
  *
