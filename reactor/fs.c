@@ -83,7 +83,7 @@ int weir_symlink(struct weir_reactor *r, struct weir_op *op, const char *target,
 	int err = check_path(IO_SYMLINK, target && path ? path : NULL);
 
 	return err ? err : start(r, op, IO_SYMLINK, (struct params){
-		.fd = dirfd, .addr = path, .aux = target });
+		.fd = dirfd, .addr = target, .aux = path });
 }
 
 int weir_readlink(struct weir_reactor *r, struct weir_op *op, int dirfd,

@@ -31,7 +31,7 @@
  *	UNLINK       dirfd path     -       -      AT_       -
  *	MKDIR        dirfd path     mode    -      -         -
  *	LINK         dirfd from     dirfd   -      AT_       to
- *	SYMLINK      dirfd path     -       -      -         target
+ *	SYMLINK      dirfd target   -       -      -         path
  *	FTRUNCATE    fd    -        length  -      -         -
  *	XATTR_GET    fd    name     bytes   -      -         memory
  *	XATTR_SET    fd    name     bytes   -      XATTR_    memory
@@ -63,16 +63,16 @@
 	ROW(FALLOCATE, "fallocate", fallocate, FALLOCATE, fallocate, SURE) \
 	ROW(OPEN, "open", open, OPENAT, open, COUNTED) /* A FIFO's waits. */ \
 	ROW(CLOSE, "close", close, CLOSE, close, SURE) \
-	ROW(STATX, "statx", statx, STATX, statx, SURE) \
-	ROW(RENAME, "rename", rename, RENAMEAT, rename, SURE) \
-	ROW(UNLINK, "unlink", unlink, UNLINKAT, unlink, SURE) \
-	ROW(MKDIR, "mkdir", mkdir, MKDIRAT, mkdir, SURE) \
-	ROW(LINK, "link", link, LINKAT, link, SURE) \
-	ROW(SYMLINK, "symlink", symlink, SYMLINKAT, symlink, SURE) \
+	ROW(STATX, "statx", statx, STATX, path, SURE) \
+	ROW(RENAME, "rename", rename, RENAMEAT, path, SURE) \
+	ROW(UNLINK, "unlink", unlink, UNLINKAT, path, SURE) \
+	ROW(MKDIR, "mkdir", mkdir, MKDIRAT, path, SURE) \
+	ROW(LINK, "link", link, LINKAT, path, SURE) \
+	ROW(SYMLINK, "symlink", symlink, SYMLINKAT, path, SURE) \
 	ROW(FTRUNCATE, "ftruncate", ftruncate, FTRUNCATE_6_9, ftruncate, SURE) \
-	ROW(XATTR_GET, "xattr_get", xattr_get, FGETXATTR, xattr, SURE) \
-	ROW(XATTR_SET, "xattr_set", xattr_set, FSETXATTR, xattr, SURE) \
-	ROW(ACCEPT, "accept", accept, ACCEPT, accept, UNCOUNTED) \
+	ROW(XATTR_GET, "xattr_get", xattr_get, FGETXATTR, file, SURE) \
+	ROW(XATTR_SET, "xattr_set", xattr_set, FSETXATTR, file, SURE) \
+	ROW(ACCEPT, "accept", accept, ACCEPT, file, UNCOUNTED) \
 	ROW(CONNECT, "connect", connect, CONNECT, connect, UNCOUNTED) \
 	ROW(RECV, "recv", transfer, RECV, recv, UNCOUNTED) \
 	ROW(SEND, "send", transfer, SEND, send, COUNTED) \

@@ -466,8 +466,8 @@ static int64_t step_link(struct weir_op *op)
 
 static int64_t step_symlink(struct weir_op *op)
 {
-	return result(syscall(SYS_symlinkat, other_of(op), op->u.io.fd,
-			      address_of(op)));
+	return result(syscall(SYS_symlinkat, address_of(op), op->u.io.fd,
+			      other_of(op)));
 }
 
 /* The memory that the call is about to fill. */

@@ -231,70 +231,26 @@ static void fill_close(const struct uring *u, struct io_uring_sqe *sqe,
 		sqe->flags |= IOSQE_ASYNC;
 }
 
-static void fill_statx(const struct uring *u, struct io_uring_sqe *sqe,
-		       struct weir_op *op)
-{
-	(void)u;
-	sqe->opcode = IORING_OP_STATX;
-	sqe->fd = op->u.io.fd;
-	sqe->addr = op->u.io.addr;
-	sqe->len = (uint32_t)op->u.io.len;
-	sqe->off = op->u.io.aux;
-	sqe->statx_flags = op->u.io.flags;
-}
-
-static void fill_rename(const struct uring *u, struct io_uring_sqe *sqe,
-			struct weir_op *op)
-{
-	(void)u;
-	sqe->opcode = IORING_OP_RENAMEAT;
-	sqe->fd = op->u.io.fd;
-	sqe->addr = op->u.io.addr;
-	sqe->len = (uint32_t)op->u.io.len;
-	sqe->off = op->u.io.aux;
-	sqe->rename_flags = op->u.io.flags;
-}
-
-static void fill_unlink(const struct uring *u, struct io_uring_sqe *sqe,
-			struct weir_op *op)
-{
-	(void)u;
-	sqe->opcode = IORING_OP_UNLINKAT;
-	sqe->fd = op->u.io.fd;
-	sqe->addr = op->u.io.addr;
-	sqe->unlink_flags = op->u.io.flags;
-}
-
-static void fill_mkdir(const struct uring *u, struct io_uring_sqe *sqe,
-		       struct weir_op *op)
-{
-	(void)u;
-	sqe->opcode = IORING_OP_MKDIRAT;
-	sqe->fd = op->u.io.fd;
-	sqe->addr = op->u.io.addr;
-	sqe->len = (uint32_t)op->u.io.len;
-}
-
-static void fill_link(const struct uring *u, struct io_uring_sqe *sqe,
+/* What the kernel has at the same places for all of them. */
+static void fill_path(const struct uring *u, struct io_uring_sqe *sqe,
 		      struct weir_op *op)
 {
 	(void)u;
-	sqe->opcode = IORING_OP_LINKAT;
+	sqe->opcode = uring_opcodes[op->kind];
 	sqe->fd = op->u.io.fd;
 	sqe->addr = op->u.io.addr;
-	sqe->len = (uint32_t)op->u.io.len;
+	/* The kernel refuses an attribute of this size in any case. */
+	sqe->len = op->u.io.len < UINT32_MAX ? (uint32_t)op->u.io.len :
+					       UINT32_MAX;
 	sqe->off = op->u.io.aux;
-	sqe->hardlink_flags = op->u.io.flags;
+	sqe->rw_flags = (int)op->u.io.flags;
 }
 
-static void fill_symlink(const struct uring *u, struct io_uring_sqe *sqe,
-			 struct weir_op *op)
+static void fill_file(const struct uring *u, struct io_uring_sqe *sqe,
+		      struct weir_op *op)
 {
-	(void)u;
-	sqe->opcode = IORING_OP_SYMLINKAT;
-	sqe->fd = op->u.io.fd;
-	sqe->addr = op->u.io.aux;
-	sqe->off = op->u.io.addr;
+	fill_path(u, sqe, op);
+	fill_fd(u, sqe, op->u.io.fd);
 }
 
 static void fill_ftruncate(const struct uring *u, struct io_uring_sqe *sqe,
@@ -303,33 +259,6 @@ static void fill_ftruncate(const struct uring *u, struct io_uring_sqe *sqe,
 	fill_fd(u, sqe, op->u.io.fd);
 	sqe->opcode = IORING_OP_FTRUNCATE_6_9;
 	sqe->off = op->u.io.len;
-}
-
-/* More than this the kernel refuses at once, as it does in the system call. */
-#define XATTR_LEN_MAX UINT32_MAX
-
-static void fill_xattr(const struct uring *u, struct io_uring_sqe *sqe,
-		       struct weir_op *op)
-{
-	bool out = op->kind == IO_XATTR_SET;
-
-	fill_fd(u, sqe, op->u.io.fd);
-	sqe->opcode = out ? IORING_OP_FSETXATTR : IORING_OP_FGETXATTR;
-	sqe->addr = op->u.io.addr;
-	sqe->off = op->u.io.aux;
-	sqe->len = op->u.io.len < XATTR_LEN_MAX ? (uint32_t)op->u.io.len :
-						  XATTR_LEN_MAX;
-	sqe->xattr_flags = op->u.io.flags;
-}
-
-static void fill_accept(const struct uring *u, struct io_uring_sqe *sqe,
-			struct weir_op *op)
-{
-	fill_fd(u, sqe, op->u.io.fd);
-	sqe->opcode = IORING_OP_ACCEPT;
-	sqe->addr = op->u.io.addr;
-	sqe->off = op->u.io.aux;
-	sqe->accept_flags = op->u.io.flags;
 }
 
 static void fill_connect(const struct uring *u, struct io_uring_sqe *sqe,

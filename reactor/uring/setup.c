@@ -223,7 +223,7 @@ static const struct fallback {
 
 #define IO_OPCODE(kind, text, step, opcode, ...) [IO_##kind] = IORING_OP_##opcode,
 
-static const uint8_t opcodes[] = { IO_ROWS(IO_OPCODE) };
+const uint8_t uring_opcodes[IO_COPY_RANGE] = { IO_ROWS(IO_OPCODE) };
 
 /* The kinds that a worker can do without waiting for a peer. */
 static bool worker_can(unsigned int kind)
@@ -418,8 +418,8 @@ static int probe(struct uring *u)
 		free(p);
 		return refused("io_uring_register", err);
 	}
-	for (i = 0; i < sizeof(opcodes); i++) {
-		if (io_uring_opcode_supported(p, opcodes[i]))
+	for (i = 0; i < IO_COPY_RANGE; i++) {
+		if (io_uring_opcode_supported(p, uring_opcodes[i]))
 			continue;
 		u->unsupported |= URING_BIT(i);
 		if (!worker_can(i))

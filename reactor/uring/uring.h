@@ -223,7 +223,9 @@ static inline struct uring *uring_of(struct weir_reactor *r)
 	return r->backend_data;
 }
 
-/* uring/setup.c */
+/* uring/setup.c: IORING_OP_ of each kind that is not always a worker's. */
+extern const uint8_t uring_opcodes[IO_COPY_RANGE];
+
 int uring_create(struct weir_reactor *r, const struct weir_reactor_opts *opts);
 void uring_destroy(struct weir_reactor *r);
 
