@@ -12,7 +12,10 @@
  * IORING_OP_WAITID would not tell what the child used, and so needs the same
  * system call after it; and a poll is the same on both backends.
  *
- * A KILLED one is the reactor's alone, which waits for it if it goes first.
+ * A KILLED child belongs to the reactor, which waits for it at its own end.
+ *
+ * A process that has ended cannot be reaped while another process traces it, and
+ * a watch can fail: then the child is looked at again every RETRY_MS.
  */
 
 #include <weir/child.h>
@@ -20,15 +23,16 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <weir/watch.h>
@@ -45,11 +49,10 @@
  * From options to a process that runs the program.
  *
  * The child shares this process's memory until it executes the program, as after
- * vfork(2), and the calling thread waits.  It runs on a stack of its own, makes
- * system calls only, and leaves word in the same mapping of what has failed; the
- * mapping is shared, so that this also holds where a tool has made a fork(2) of
- * it.  Until the program is executed the child has no exit signal: a failed
- * start is nobody else's business.
+ * vfork(2), and the calling thread waits.  It runs on a stack of its own and
+ * makes system calls only.  The child reports the failing step in this mapping,
+ * which is shared, so that it also works if an emulator turns the vfork into a
+ * fork.  Until execve(2) it has no exit signal: a failed start sends no SIGCHLD.
  */
 
 #ifndef CLONE_PIDFD
@@ -97,7 +100,7 @@ struct spawn {
 
 #define SPAWN_BYTES ((sizeof(struct spawn) + 4095) & ~(size_t)4095)
 
-/* It shares the memory of a thread that waits, and no tool has heard of it. */
+/* Sanitizers must not instrument it: they do not know of this thread. */
 #define IN_CHILD \
 	__attribute__((no_sanitize("address"), no_sanitize("thread"), \
 		       no_sanitize("undefined")))
@@ -255,7 +258,7 @@ IN_CHILD static bool join(struct spawn *s, const char *dir)
 	return false;
 }
 
-/* Errors that leave hope for the next directory, as in execvp(3). */
+/* Errors after which the search goes on, as in execvp(3). */
 IN_CHILD static bool may_be_elsewhere(int err)
 {
 	return err == ENOENT || err == ENOTDIR || err == EACCES ||
@@ -439,10 +442,20 @@ static int refuse(struct spawn *s, int pidfd)
 		   steps[s->step], s->program, strerror(err));
 }
 
-/* No signal may be delivered to a child with our memory, not even libc's. */
+/*
+ * No signal may be delivered to a child with our memory, not even libc's.
+ *
+ * If the child becomes another user, the kernel makes that memory undumpable:
+ * this process would leave no core dump, and others of its user could not read
+ * it.  Starts of this kind are one after the other, so that each finds the flag
+ * as the program has set it.
+ */
 static pid_t clone_child(struct spawn *s, char *stack_end, int *pidfd)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	bool changes_user = s->flags & (WEIR_CHILD_UID | WEIR_CHILD_GID);
 	uint64_t all = UINT64_MAX, old;
+	int dumpable = 0, err;
 	pid_t pid;
 
 	*pidfd = -1;
@@ -450,10 +463,21 @@ static pid_t clone_child(struct spawn *s, char *stack_end, int *pidfd)
 		errno = EAGAIN;
 		return -1;
 	}
+	if (changes_user) {
+		pthread_mutex_lock(&lock);
+		dumpable = prctl(PR_GET_DUMPABLE);
+	}
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, SIGSET_BYTES);
 	pid = clone(child_main, stack_end, CLONE_VM | CLONE_VFORK | CLONE_PIDFD,
 		    s, pidfd);
+	err = errno;
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, SIGSET_BYTES);
+	if (changes_user) {
+		if (prctl(PR_GET_DUMPABLE) != dumpable)
+			prctl(PR_SET_DUMPABLE, dumpable);
+		pthread_mutex_unlock(&lock);
+	}
+	errno = err;
 	return pid;
 }
 
@@ -563,11 +587,12 @@ struct weir_child {
 	bool killed;
 	struct weir_child_status status;
 	struct op_queue waits;
-	uint32_t n;
+	struct weir_timer_node timer; /* To look at it again. */
 	int ends[WEIR_CHILD_FDS_MAX];	/* Of pipes; -1. */
 };
 
 #define RUNS 1
+#define RETRY_MS 10
 
 static struct weir_child *child_of(struct source *s)
 {
@@ -601,8 +626,7 @@ static void end_waits(struct weir_child *c, int res)
 	struct weir_op *op;
 
 	while ((op = op_queue_pop(&c->waits))) {
-		if (!res)
-			tell(c, (void *)(uintptr_t)op->u.words[WAIT_RET]);
+		tell(c, (void *)(uintptr_t)op->u.words[WAIT_RET]);
 		op_complete(op, res);
 	}
 }
@@ -612,6 +636,7 @@ static void child_free(struct weir_child *c)
 {
 	int fd = c->source.fd;
 
+	wheel_del(&c->source.reactor->wheel, &c->timer);
 	source_destroy(&c->source);
 	close(fd);
 }
@@ -619,6 +644,23 @@ static void child_free(struct weir_child *c)
 static void release(struct source *s)
 {
 	free(child_of(s));
+}
+
+static void watch_later(struct weir_child *c)
+{
+	struct weir_reactor *r = c->source.reactor;
+
+	wheel_rearm(&r->wheel, &c->timer,
+		    reactor_now(r) + RETRY_MS * WEIR_MSEC);
+}
+
+static void on_timer(struct weir_timer_node *node)
+{
+	struct weir_child *c = weir_container_of(node, struct weir_child,
+						 timer);
+
+	if (source_arm(&c->source))
+		watch_later(c);
 }
 
 /* The pidfd is readable, or cannot be watched any more (@res < 0). */
@@ -629,6 +671,8 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 
 	(void)rx_id;
 	if (!ended) {
+		source_disarm(s);
+		watch_later(c);
 		if (res < 0)
 			end_waits(c, (int)res);
 	} else if (c->killed) {
@@ -663,6 +707,9 @@ static int check_opts(const struct weir_child_opts *o)
 	if (!o->argv || !o->argv[0])
 		return why(-EINVAL, "weir_child_create: .argv is NULL or empty; "
 			   "its first member is the program's name");
+	if (!(o->program ? o->program : o->argv[0])[0])
+		return why(-ENOENT, "weir_child_create: the name of the program "
+			   "is empty");
 	if (o->flags & ~FLAGS_ALL)
 		return why(-EINVAL, "weir_child_create: unknown flags %#x",
 			   o->flags & ~FLAGS_ALL);
@@ -708,6 +755,7 @@ static int begin(struct weir_child *c, struct weir_reactor *r, int pidfd)
 	s->deliver = deliver;
 	s->release = release;
 	s->events = WEIR_READABLE;
+	c->timer.fire = on_timer;
 	op_queue_init(&c->waits);
 	c->res = RUNS;
 	(void)source_init(s, r, "weir_child", SOURCE_WATCH, pidfd);
@@ -729,7 +777,6 @@ static int launch(struct weir_child *c, const struct weir_child_opts *opts,
 		return err;
 	c->pid = spawn(&plan, pidfd);
 	plan_end(&plan, c->pid < 0);
-	c->n = plan.n;
 	memcpy(c->ends, plan.ends, sizeof(c->ends));
 	return c->pid < 0 ? c->pid : 0;
 }
@@ -761,8 +808,9 @@ int weir_child_create(struct weir_child **ret, struct weir_reactor *r,
 
 int weir_child_take_fd(struct weir_child *child, uint32_t n)
 {
-	int fd = n < child->n ? child->ends[n] : -1;
+	int fd = n < WEIR_CHILD_FDS_MAX ? child->ends[n] : -1;
 
+	reactor_check_thread(child->source.reactor);
 	if (fd < 0)
 		return why(-EBADF, "weir_child_take_fd: the child's descriptor "
 			   "%u is no pipe, or was taken already", n);
@@ -809,38 +857,32 @@ int weir_child_wait(struct weir_child *child, struct weir_op *op,
 	return 0;
 }
 
-static uint64_t time_now(void)
+/* Until it has ended and was reaped, or the time has come. */
+static void wait_for(struct weir_child *c, uint64_t until_ns)
 {
-	struct timespec ts;
+	struct pollfd p = { .fd = c->source.fd, .events = POLLIN };
+	struct weir_reactor *r = c->source.reactor;
+	uint64_t now, ms, most = 1000;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
-}
-
-/* Until it has ended, or the time has come. */
-static void wait_for(int pidfd, uint64_t until_ns)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-	struct weir_child_status status;
-	uint64_t now;
-
-	while (!reap(pidfd, &status)) {
-		now = time_now();
-		if (now >= until_ns)
-			return;
-		poll(&p, 1, (int)((until_ns - now) / WEIR_MSEC) + 1);
+	while (!reap(c->source.fd, &c->status) &&
+	       (now = r->backend->now(r)) < until_ns) {
+		ms = (until_ns - now) / WEIR_MSEC + 1;
+		if (poll(&p, 1, (int)(ms < most ? ms : most)) > 0) {
+			/* It is still traced: from here on poll only sleeps. */
+			p.fd = -1;
+			most = RETRY_MS;
+		}
 	}
 }
 
 /* The reactor is about to be destroyed. */
-static void settle(struct reactor_obj *obj)
+static void settle(struct reactor_obj *obj, uint64_t until_ns)
 {
 	struct weir_child *c = weir_container_of(obj, struct weir_child,
 						 source.obj);
-	uint64_t timeout = c->source.reactor->opts.drain_ms * WEIR_MSEC;
 
 	debug_check(c->killed);
-	wait_for(c->source.fd, time_now() + timeout);
+	wait_for(c, until_ns);
 	child_free(c);
 }
 
@@ -850,7 +892,7 @@ void weir_child_destroy(struct weir_child *child)
 		return;
 	reactor_check_thread(child->source.reactor);
 	end_waits(child, -ECANCELED);
-	for (uint32_t i = 0; i < child->n; i++)
+	for (uint32_t i = 0; i < WEIR_CHILD_FDS_MAX; i++)
 		if (child->ends[i] >= 0)
 			close(child->ends[i]);
 	if (child->res != RUNS) {
@@ -863,8 +905,6 @@ void weir_child_destroy(struct weir_child *child)
 	if (reap(child->source.fd, &child->status))
 		child_free(child);
 	else
-		/* It may not be: if watching it has failed, or the reactor has
-		 * stopped.  Then the end of the reactor reaps it. */
-		(void)source_arm(&child->source);
+		on_timer(&child->timer);
 }
 

@@ -65,8 +65,9 @@ struct reactor_obj {
 	 * cannot be, so the reactor stays. */
 	void (*abandon)(struct reactor_obj *obj);
 	/* Its owner has destroyed it, and it does not keep the reactor, which
-	 * calls this at its own end: detach and free it.  NULL: it has not. */
-	void (*settle)(struct reactor_obj *obj);
+	 * calls this at its own end: detach and free it, by @until_ns at the
+	 * latest.  NULL: it has not. */
+	void (*settle)(struct reactor_obj *obj, uint64_t until_ns);
 	struct reactor_obj *next;
 	struct reactor_obj **pprev;
 };

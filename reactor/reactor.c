@@ -280,14 +280,14 @@ static int refuse_with_ops(struct weir_reactor *r)
 }
 
 /* End the objects that their owners have destroyed. */
-static void settle(struct weir_reactor *r)
+static void settle(struct weir_reactor *r, uint64_t until_ns)
 {
 	struct reactor_obj *obj, *next;
 
 	for (obj = r->objs; obj; obj = next) {
 		next = obj->next;
 		if (obj->settle)
-			obj->settle(obj);
+			obj->settle(obj, until_ns);
 	}
 }
 
@@ -303,11 +303,11 @@ int weir_reactor_destroy(struct weir_reactor *r)
 		return why(-EBUSY, "weir_reactor_destroy: called from a "
 			   "callback of the same reactor; use "
 			   "weir_reactor_stop() there");
-	settle(r);
+	timeout = r->opts.drain_ms * WEIR_MSEC;
+	settle(r, r->backend->now(r) + timeout);
 	if (r->objs || r->n_timers)
 		return refuse_with_objects(r);
 
-	timeout = r->opts.drain_ms * WEIR_MSEC;
 	weir_reactor_stop(r);
 	err = turn_until_stopped(r, r->backend->now(r) + timeout);
 	if (err == -ETIMEDOUT)

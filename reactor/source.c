@@ -30,7 +30,8 @@ void source_start(struct reactor_obj *obj)
 
 	if (!s->wanted || s->armed)
 		return;
-	err = s->reactor->backend->arm(s->reactor, s);
+	err = fault_choice("source_start") ? -ENOMEM :
+	      s->reactor->backend->arm(s->reactor, s);
 	if (err)
 		s->deliver(s, err, -1);
 }

@@ -70,7 +70,8 @@ struct weir_child_opts {
 	char *const *argv;	/* Ends with NULL; at least the name. */
 
 	/* Its file.  A name without a slash is searched for in the PATH of
-	 * .envp, or of this process.  NULL: argv[0]. */
+	 * .envp, or of this process; without PATH there, in /bin:/usr/bin.
+	 * NULL: argv[0]. */
 	const char *program;
 	char *const *envp;	/* Ends with NULL.  NULL: this process's. */
 	const char *dir;	/* Where it runs; NULL: as here. */
@@ -96,11 +97,11 @@ struct weir_child_status {
 /*
  * Start the program that @opts describes, as a child of this process.
  *
- * The calling thread waits until the kernel has loaded the program, or has
- * refused to: less than a millisecond for a local file, as in vfork(2).  All
- * steps are made by the child, so that a failure is the result of this call:
- * which one is in the message.  Nothing of a failed start remains, and no
- * SIGCHLD is sent.  A relative .program is looked for in .dir.
+ * Blocks until the kernel has loaded the program: as long as its file system
+ * takes.  All steps are made by the child, so that a failure is the result of
+ * this call: which one is in the message.  Nothing of a failed start remains,
+ * and no SIGCHLD is sent for it, unless the program was started and the reactor
+ * has no capacity to watch it.  A relative .program is looked for in .dir.
  *
  * Returns 0 with *@ret set, to be freed by weir_child_destroy(), or
  *   -EINVAL      @opts or its .size or .argv is missing, a flag or kind is
@@ -108,7 +109,8 @@ struct weir_child_status {
  *   -E2BIG       @opts sets a member that this version does not have; or the
  *                arguments are longer than the kernel takes
  *   -EBADF       a .fd is not open
- *   -ENOENT      there is no such program, its interpreter or .dir
+ *   -ENOENT      there is no such program, its interpreter or .dir, or its
+ *                name is empty
  *   -EACCES      the program is not executable, or a directory not searchable
  *   -ENOEXEC     it is in no format that the kernel executes
  *   -EPERM       this process may not become .uid or .gid
@@ -154,11 +156,11 @@ WEIR_API int weir_child_take_fd(struct weir_child *child, uint32_t n);
 WEIR_API pid_t weir_child_pid(const struct weir_child *child);
 
 /*
- * Send @signo to @child, by its pidfd; 0 only asks whether it has not ended.
+ * Send @signo to @child, by its pidfd; 0 only asks whether it is there.
  *
  * Returns 0, or
  *   -EINVAL  @signo is no signal
- *   -ESRCH   it has ended
+ *   -ESRCH   it has ended and was reaped
  *   -EPERM   it has become another user's
  *
  * Call on the child's reactor.  Never blocks.
@@ -196,9 +198,9 @@ WEIR_API int weir_child_wait(struct weir_child *child, struct weir_op *op,
  *
  * Waits complete with -ECANCELED.  The reactor reaps the killed process later,
  * from its loop; until then it does not keep the reactor.
- * weir_reactor_destroy() waits for it, as long as .drain_ms; a process that
- * takes longer to die is left for the end of this program.  A process that the
- * child has started is not killed.
+ * weir_reactor_destroy() waits for all of these together, as long as .drain_ms;
+ * a process that takes longer to die is left for the end of this program.  A
+ * process that the child has started is not killed.
  *
  * NULL is allowed.
  *

@@ -7,7 +7,10 @@
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <weir/child.h>
@@ -211,6 +214,8 @@ static void failed_start_is_told_by_its_errno_alone(void **state)
 	expect_refusal(r, &opts, -ENOENT, "cannot execute '/no/such/program'");
 	opts.program = "weir-no-such-program";
 	expect_refusal(r, &opts, -ENOENT, "weir-no-such-program");
+	opts.program = "";
+	expect_refusal(r, &opts, -ENOENT, "is empty");
 	opts.program = test_path(state, "no-program");
 	expect_refusal(r, &opts, -EACCES, "no-program");
 	assert_int_equal(fchmod(fd, 0700), 0);
@@ -224,6 +229,24 @@ static void failed_start_is_told_by_its_errno_alone(void **state)
 	assert_int_equal(errno, ECHILD);
 	assert_int_equal(n_sigchld, 0);
 	sigaction(SIGCHLD, &old, NULL);
+}
+
+/* If no directory has it, and a file of one may not be executed. */
+static void search_in_path_remembers_eacces(void **state)
+{
+	struct weir_reactor *r = start(state);
+	struct weir_child_opts opts = SH("exit 0");
+	char path[128];
+	char *env[] = { path, NULL };
+
+	close(test_file(state, "no-program", 10, 1));
+	snprintf(path, sizeof(path), "PATH=/nowhere:%s:/nowhere",
+		 test_dir(state));
+	opts.program = "no-program";
+	opts.envp = env;
+	expect_refusal(r, &opts, -EACCES, "no-program");
+	opts.program = "no-other";
+	expect_refusal(r, &opts, -ENOENT, "no-other");
 }
 
 static void options_that_are_none_are_refused(void **state)
@@ -347,6 +370,7 @@ static void child_can_be_another_user_without_groups(void **state)
 	struct weir_reactor *r = start(state);
 	struct weir_child_opts opts = SH("id -u; id -g; id -G");
 	gid_t groups[] = { 7, 8 };
+	int dumpable = prctl(PR_GET_DUMPABLE);
 
 	opts.flags = WEIR_CHILD_UID | WEIR_CHILD_GID;
 	opts.uid = 4711;
@@ -359,6 +383,10 @@ static void child_can_be_another_user_without_groups(void **state)
 	assert_string_equal(run(r, &opts, 0), "4711\n4712\n4712\n");
 	assert_int_equal(setgroups(0, NULL), 0);
 	assert_int_equal(geteuid(), 0);
+	assert_int_equal(prctl(PR_GET_DUMPABLE), dumpable);
+	opts.program = "/no/such/program";
+	expect_refusal(r, &opts, -ENOENT, "cannot execute");
+	assert_int_equal(prctl(PR_GET_DUMPABLE), dumpable);
 }
 
 static void child_leads_a_group_or_a_session(void **state)
@@ -491,11 +519,14 @@ static void destroy_kills_and_the_loop_reaps(void **state)
 
 static void reactor_waits_for_the_killed_at_its_end(void **state)
 {
-	struct weir_reactor *r = start(state);
+	struct weir_reactor_opts longest = { .drain_ms = INT32_MAX };
 	struct weir_child_opts opts = SH("exec sleep 1000");
-	pid_t pids[20];
 	struct weir_child *child;
+	struct weir_reactor *r;
+	pid_t pids[20];
 
+	close(own_pidfd());
+	r = start_reactor_with(state, longest);
 	for (size_t i = 0; i < N_OF(pids); i++) {
 		child = create(r, &opts);
 		pids[i] = weir_child_pid(child);
@@ -504,6 +535,146 @@ static void reactor_waits_for_the_killed_at_its_end(void **state)
 	end_reactor(state);
 	for (size_t i = 0; i < N_OF(pids); i++)
 		assert_int_equal(kill(pids[i], 0), -1);
+}
+
+/* Whether a process may trace one that is not its child. */
+static void skip_without_ptrace(void)
+{
+	pid_t pid = fork();
+	int code;
+
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(!!ptrace(PTRACE_SEIZE, getppid(), NULL, NULL));
+	assert_int_equal(waitpid(pid, &code, 0), pid);
+	if (code)
+		skip_because("no process may be traced here");
+}
+
+/* A process that traces others: when these have ended, they cannot be reaped
+ * before that process has ended. */
+struct tracer {
+	pid_t pid;
+	int fd;
+};
+
+static void trace_and_wait(const pid_t *pids, size_t n, int fd, int said)
+{
+	char c = 'y';
+
+	for (size_t i = 0; i < n; i++)
+		if (ptrace(PTRACE_SEIZE, pids[i], NULL, NULL))
+			_exit(1);
+	if (write(said, &c, 1) == 1)
+		(void)!read(fd, &c, 1);
+	_exit(0);
+}
+
+static struct tracer trace(const pid_t *pids, size_t n)
+{
+	struct tracer t;
+	int to[2], from[2];
+	char c = 0;
+
+	pipe_pair(to);
+	pipe_pair(from);
+	t.pid = fork();
+	assert_true(t.pid >= 0);
+	if (!t.pid) {
+		close(to[1]);
+		trace_and_wait(pids, n, to[0], from[1]);
+	}
+	close(to[0]);
+	close(from[1]);
+	t.fd = to[1];
+	assert_int_equal(read(from[0], &c, 1), 1);
+	close(from[0]);
+	return t;
+}
+
+static void tracer_end(const struct tracer *t)
+{
+	close(t->fd);
+	assert_int_equal(waitpid(t->pid, NULL, 0), t->pid);
+}
+
+static void await_end(pid_t pid)
+{
+	struct pollfd p = { (int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0 };
+
+	assert_true(p.fd >= 0);
+	assert_int_equal(poll(&p, 1, -1), 1);
+	close(p.fd);
+}
+
+static void loop_sleeps_while_a_dead_child_is_traced(void **state)
+{
+	struct weir_reactor *r = start(state);
+	struct weir_child_opts opts = SH("exec sleep 1000");
+	struct weir_child_status status;
+	struct weir_child *child;
+	struct tracer t;
+	int n, calls = 0;
+	pid_t pid;
+
+	skip_without_ptrace();
+	child = create(r, &opts);
+	pid = weir_child_pid(child);
+	t = trace(&pid, 1);
+	rec_init(&rec);
+	STARTS(weir_child_wait(child, &rec.op, &status));
+	assert_int_equal(weir_child_kill(child, SIGKILL), 0);
+	await_end(pid);
+	for (int i = 0; i < 1000; i++) {
+		n = weir_reactor_turn(r, 0);
+		assert_true(n >= 0);
+		calls += n;
+	}
+	assert_in_range(calls, 0, 500);
+	assert_int_equal(rec.calls, 0);
+	tracer_end(&t);
+	assert_int_equal(finish(r, &rec), 0);
+	assert_int_equal(status.signo, SIGKILL);
+	/* Nor is one forgotten that was destroyed. */
+	weir_child_destroy(child);
+	child = create(r, &opts);
+	pid = weir_child_pid(child);
+	t = trace(&pid, 1);
+	weir_child_destroy(child);
+	await_end(pid);
+	some_turns(r, 3);
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	assert_int_equal(weir_reactor_start(r), 0);
+	tracer_end(&t);
+	assert_reaped(r, pid);
+}
+
+/* It waits for all of them as long as for one: otherwise the watchdog comes. */
+static void reactor_leaves_those_that_cannot_be_reaped(void **state)
+{
+	struct weir_reactor_opts short_drain = { .drain_ms = 700 };
+	struct weir_child_opts opts = SH("exec sleep 1000");
+	struct weir_child *children[100];
+	pid_t pids[N_OF(children)];
+	struct weir_reactor *r;
+	struct tracer t;
+
+	close(own_pidfd());
+	skip_without_ptrace();
+	r = start_reactor_with(state, short_drain);
+	opts.io[0] = opts.io[1] = opts.io[2];
+	for (size_t i = 0; i < N_OF(children); i++) {
+		children[i] = create(r, &opts);
+		pids[i] = weir_child_pid(children[i]);
+	}
+	t = trace(pids, N_OF(pids));
+	for (size_t i = 0; i < N_OF(children); i++)
+		weir_child_destroy(children[i]);
+	end_reactor(state);
+	tracer_end(&t);
+	for (size_t i = 0; i < N_OF(pids); i++)
+		assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
 }
 
 static void reactor_with_a_child_is_not_destroyed(void **state)
@@ -634,6 +805,26 @@ static void child_without_pidfds_is_eopnotsupp(void **state)
 	fault_ask(NULL);
 }
 
+static void child_whose_watch_failed_is_watched_again(void **state)
+{
+	struct weir_reactor *r = start(state);
+	struct weir_child_opts opts = SH("read x; exit 7");
+	struct weir_child *child = create(r, &opts);
+	struct weir_child_status status;
+
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	unlike = "source_start";
+	fault_ask(differ);
+	assert_int_equal(weir_reactor_start(r), 0);
+	fault_ask(NULL);
+	close(weir_child_take_fd(child, 0));
+	assert_reaped(r, weir_child_pid(child));
+	assert_int_equal(wait_for(r, child, &status), 0);
+	assert_int_equal(status.code, 7);
+	weir_child_destroy(child);
+}
+
 /* Of the first, the second, ... failure nothing remains. */
 static void failed_start_leaves_nothing(void **state)
 {
@@ -697,6 +888,7 @@ int main(void)
 		CASE(wait_is_refused_beyond_ops_max),
 		CASE(failed_start_is_told_by_its_errno_alone),
 		CASE(failed_start_leaves_nothing),
+		CASE(search_in_path_remembers_eacces),
 		CASE(options_that_are_none_are_refused),
 		CASE(child_has_no_other_descriptors),
 		CASE(old_kernels_close_what_proc_lists),
@@ -712,6 +904,9 @@ int main(void)
 		CASE(child_without_pidfds_is_eopnotsupp),
 		CASE(destroy_kills_and_the_loop_reaps),
 		CASE(reactor_waits_for_the_killed_at_its_end),
+		CASE(loop_sleeps_while_a_dead_child_is_traced),
+		CASE(reactor_leaves_those_that_cannot_be_reaped),
+		CASE(child_whose_watch_failed_is_watched_again),
 		CASE(reactor_with_a_child_is_not_destroyed),
 		CASE(stopped_reactor_learns_of_the_end_when_it_starts),
 		CASE(callback_may_destroy_its_child_and_start_another),
