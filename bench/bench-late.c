@@ -217,16 +217,6 @@ void late_tell_weir(const struct late *l, const char *engine,
 	ours.named += sum->named;
 }
 
-static bool has_backend(uint32_t backend)
-{
-	struct weir_reactor_opts opts = {
-		.size = sizeof(opts), .backend = backend,
-	};
-	struct weir_reactor *r;
-
-	return !weir_reactor_create(&r, &opts) && !weir_reactor_destroy(r);
-}
-
 /* All of weir's rows over one backend. */
 static void by_backend(struct bench *b, size_t k, size_t size, int n)
 {
@@ -234,11 +224,13 @@ static void by_backend(struct bench *b, size_t k, size_t size, int n)
 		.b = b, .backend = backends[k].backend,
 		.backend_name = backends[k].name, .size = size, .n = n,
 	};
+	const char *why;
 
 	if (!bench_wants_backend(b, l.backend))
 		return;
-	if (!has_backend(l.backend)) {
-		bench_note("%s is left out: %s", l.backend_name, weir_why());
+	why = bench_backend_missing(l.backend);
+	if (why) {
+		bench_note("%s is left out: %s", l.backend_name, why);
 		return;
 	}
 	late_by_others(&l);
@@ -254,7 +246,8 @@ static void load(struct bench *b, size_t k, int n)
 		.backend_name = backends[k].name, .n_load = n,
 	};
 
-	if (n && bench_wants_backend(b, l.backend) && has_backend(l.backend))
+	if (n && bench_wants_backend(b, l.backend) &&
+	    !bench_backend_missing(l.backend))
 		late_under_load(&l);
 }
 

@@ -332,17 +332,9 @@ static void court_close(struct court *court)
 	weir_mmap_destroy(court->mmap);
 }
 
-/* Whether there is such a backend. */
 static bool can(const struct way *way)
 {
-	struct weir_reactor_opts opts = {
-		.size = sizeof(opts), .backend = way->backend,
-	};
-	struct weir_reactor *r = NULL;
-
-	if (!way->backend)
-		return true;
-	return !weir_reactor_create(&r, &opts) && !weir_reactor_destroy(r);
+	return !way->backend || !bench_backend_missing(way->backend);
 }
 
 static double round_trip(const struct way *way, bool processes, uint64_t n)

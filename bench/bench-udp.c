@@ -44,6 +44,7 @@ struct server {
 	void (*serve)(int fd, uint32_t how);
 	uint32_t how;		/* WEIR_BACKEND_, or flags of libuv. */
 	bool weir;
+	bool missing;
 };
 
 /* Messages of one system call, with an address of each. */
@@ -210,14 +211,17 @@ static void serve_libuv(int fd, uint32_t how)
 }
 #endif
 
-static const struct server servers[] = {
-	{ "bare mmsg", serve_bare, 0, false },
-	{ "weir uring", serve_weir, WEIR_BACKEND_URING, true },
-	{ "weir ev", serve_weir, WEIR_BACKEND_EV, true },
+static struct server servers[] = {
+	{ .name = "bare mmsg", .serve = serve_bare },
+	{ .name = "weir uring", .serve = serve_weir,
+	  .how = WEIR_BACKEND_URING, .weir = true },
+	{ .name = "weir ev", .serve = serve_weir, .how = WEIR_BACKEND_EV,
+	  .weir = true },
 #ifdef HAVE_LIBUV
-	{ "libuv", serve_libuv, 0, false },
+	{ .name = "libuv", .serve = serve_libuv },
 #if UV_VERSION_HEX >= 0x012800
-	{ "libuv, recvmmsg", serve_libuv, UV_UDP_RECVMMSG, false },
+	{ .name = "libuv, recvmmsg", .serve = serve_libuv,
+	  .how = UV_UDP_RECVMMSG },
 #endif
 #endif
 };
@@ -339,8 +343,24 @@ static void measure(struct bench *b, const struct server *s, int depth)
 
 static bool wanted(const struct bench *b, const struct server *s)
 {
-	return bench_wants(b, s->name) &&
+	return bench_wants(b, s->name) && !s->missing &&
 	       (!s->weir || bench_wants_backend(b, s->how));
+}
+
+static void find_missing(void)
+{
+	struct server *s;
+	const char *why;
+
+	for (s = servers; s < servers + ARRAY_SIZE(servers); s++) {
+		why = s->weir ? bench_backend_missing(s->how) : NULL;
+		s->missing = why;
+		if (why)
+			bench_note("%s is not there: %s", s->name, why);
+	}
+#ifndef HAVE_LIBUV
+	bench_note("libuv is not there: install libuv1-dev and build again");
+#endif
 }
 
 static void goals(struct bench *b, int depth)
@@ -367,9 +387,7 @@ int main(int argc, char **argv)
 	if (bench_cpus() < 2)
 		bench_note("one CPU only: server and client share it");
 	bench_pin(1);
-#ifndef HAVE_LIBUV
-	bench_note("libuv is not there: install libuv1-dev and build again");
-#endif
+	find_missing();
 	for (int i = 0; i < b.depths.n; i++) {
 		if (b.depths.value[i] > DEPTH_MAX)
 			bench_die("--depth", E2BIG);

@@ -148,6 +148,9 @@ void bench_default(struct bench_list *list, const uint64_t *value, int n);
 /* Does the user want this one of WEIR_BACKEND_*? */
 bool bench_wants_backend(const struct bench *b, uint32_t backend);
 
+/* Why there is no reactor of this one of WEIR_BACKEND_*; NULL if there is. */
+const char *bench_backend_missing(uint32_t backend);
+
 /* Does the user want it on @n cores? */
 bool bench_wants_cores(const struct bench *b, uint64_t n);
 

@@ -150,6 +150,19 @@ bool bench_wants_backend(const struct bench *b, uint32_t backend)
 	return !b->backends || b->backends >> backend & 1;
 }
 
+const char *bench_backend_missing(uint32_t backend)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = backend,
+	};
+	struct weir_reactor *r;
+
+	if (weir_reactor_create(&r, &opts))
+		return weir_why();
+	weir_reactor_destroy(r);
+	return NULL;
+}
+
 bool bench_wants_cores(const struct bench *b, uint64_t n)
 {
 	for (int i = 0; i < b->cores.n; i++)

@@ -420,20 +420,11 @@ const unsigned int n_echo_servers = ARRAY_SIZE(echo_servers);
 
 const char *echo_missing(const struct echo_server *s)
 {
-	struct weir_reactor_opts opts = {
-		.size = sizeof(opts), .backend = s->backend,
-	};
-	struct weir_reactor *r;
 #ifdef BENCH_LIBEVENT
 	char path[4096];
 
 	if (s->serve == serve_libevent && !find_libevent(path))
 		return "the program echo-libevent is not built";
 #endif
-	if (!s->backend)
-		return NULL;
-	if (weir_reactor_create(&r, &opts))
-		return weir_why();
-	weir_reactor_destroy(r);
-	return NULL;
+	return s->backend ? bench_backend_missing(s->backend) : NULL;
 }

@@ -88,25 +88,25 @@ stop()
 	wait "$pid" 2>/dev/null
 }
 
-# A line of ours on standard error, after at most 5 s.
-shows_said()
+# becomes FILE PATTERN: the file has such a line after at most 10 s.
+becomes()
 {
-	for _ in $(seq 500); do
-		grep -q -e "$1" said && return
+	for _ in $(seq 1000); do
+		grep -q -e "$2" "$1" 2>/dev/null && return
 		sleep 0.01
 	done
-	wrong "no '$1' in: $(cat said)"
+	return 1
 }
+
+# A line of ours on standard error.
+shows_said() { becomes said "$1" || wrong "no '$1' in: $(cat said)"; }
 
 # theirs [OPTION...]: what their client gets for a line; it waits for it.
 theirs()
 {
 	(
 		echo hello
-		for _ in $(seq 300); do
-			grep -q hello got 2>/dev/null && break
-			sleep 0.01
-		done
+		becomes got hello
 	) | timeout 20 openssl s_client -connect "127.0.0.1:$port" -quiet -no_ign_eof \
 		-verify_return_error -CAfile ec.crt -servername server.test \
 		-verify_hostname server.test "$@" >got 2>err
@@ -192,19 +192,29 @@ t_sessions_are_resumed()
 t_keys_are_updated_and_nothing_renegotiated()
 {
 	serve ec.pem
+	: >out
+	# It knows a command if that is all that it reads at once.
 	(
-		for line in one K two k three; do
-			echo "$line"
-			sleep 0.2
-		done
-	) | timeout 20 openssl s_client -connect "127.0.0.1:$port" -tls1_3 >out 2>&1
-	for line in one two three; do
-		shows "^$line"
-	done
+		echo one
+		becomes out '^one'
+		echo K
+		becomes out '^KEYUPDATE'
+		echo two
+		becomes out '^two'
+		: >out
+		echo k
+		becomes out '^KEYUPDATE'
+		echo three
+		becomes out '^three'
+		: >done
+	) | timeout 30 openssl s_client -connect "127.0.0.1:$port" -tls1_3 >>out 2>&1
+	[ -e done ] || wrong "not the end: $(cat out)"
+	shows '^three'
+	: >out
 	(
 		echo R
-		sleep 0.3
-	) | timeout 20 openssl s_client -connect "127.0.0.1:$port" -tls1_2 >out 2>&1
+		becomes out 'no renegotiation'
+	) | timeout 20 openssl s_client -connect "127.0.0.1:$port" -tls1_2 >>out 2>&1
 	shows 'no renegotiation'
 	stop
 }
@@ -216,9 +226,12 @@ t_end_is_told_from_a_cut()
 	shows_said ' end$'
 	stop
 	serve ec.pem
-	sleep 1 | openssl s_client -connect "127.0.0.1:$port" >out 2>&1 &
-	sleep 0.3
+	mkfifo open
+	: >out
+	openssl s_client -connect "127.0.0.1:$port" <>open >>out 2>&1 &
+	becomes out 'Verify return code'
 	kill -KILL $!
+	rm open
 	shows_said ' ECONNABORTED$\| ECONNRESET$'
 	stop
 }
@@ -230,10 +243,11 @@ ours()
 	shift
 	host=$1
 	shift
+	: >got
 	echo hello | WEIR_BACKEND=$backend timeout 20 "$peer" client "$port" \
-		"$host" "$@" >got 2>said &
+		"$host" "$@" >>got 2>said &
 	client=$!
-	for _ in $(seq 200); do
+	for _ in $(seq 2000); do
 		[ -s got ] && break
 		kill -0 "$client" 2>/dev/null || break
 		sleep 0.01
