@@ -469,19 +469,36 @@ static size_t put_entry(void *to, size_t capacity, const char *name, size_t len,
 	return n;
 }
 
-/* The position counts the entries. */
+/*
+ * Find the entry before the position, which counts the entries, after an lseek(2).
+ * Returns false if there are fewer.
+ */
+static bool go_to_position(struct file *file)
+{
+	size_t len;
+
+	if (file->found_pos == file->pos)
+		return true;
+	file->found = NULL;
+	for (file->found_pos = 2; file->found_pos < file->pos; file->found_pos++)
+		if (!dir_next(file->files, file->dir, &file->found, &len))
+			return false;
+	return true;
+}
+
 static size_t read_entry(struct file *file, void *to, size_t capacity)
 {
 	struct weir_dirent like = { .ino = 1, .type = DT_DIR,
 				    .off = (int64_t)file->pos + 1 };
-	const struct name *at = file->found;
+	const struct name *at;
 	const char *entry = "..";
 	size_t len;
 
-	if (file->pos < 2) {
-		file->found = NULL;
+	if (file->pos < 2)
 		return put_entry(to, capacity, entry, file->pos + 1, &like);
-	}
+	if (!go_to_position(file))
+		return SIZE_MAX;
+	at = file->found;
 	entry = dir_next(file->files, file->dir, &at, &len);
 	if (!entry)
 		return SIZE_MAX;
@@ -489,8 +506,10 @@ static size_t read_entry(struct file *file, void *to, size_t capacity)
 	if (!entry[len])
 		like.ino = at->now->number;
 	len = put_entry(to, capacity, entry, len, &like);
-	if (len)
+	if (len) {
 		file->found = at;
+		file->found_pos = file->pos + 1;
+	}
 	return len;
 }
 

@@ -150,6 +150,7 @@ struct file {
 	char *dir;		/* A directory's name; NULL: it is none. */
 	/* The last name there by which READDIR found an entry; NULL: none. */
 	const struct name *found;
+	uint64_t found_pos;	/* The position after that entry. */
 };
 
 extern const struct sim_fd_class file_class;

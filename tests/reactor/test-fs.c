@@ -286,6 +286,36 @@ static void directory_gives_each_entry_once(void **state)
 	close(d);
 }
 
+static void directory_is_read_on_from_place_of_an_entry(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	uint64_t buf[512], next[64];
+	const struct weir_dirent *e[16], *after;
+	size_t at = 0, n = 0, begin;
+	int d = open_dir(state);
+	char name[] = "a";
+	int64_t len;
+
+	for (; *name <= 'j'; ++*name)
+		ENDS(r, weir_mkdir(r, &rec.op, d, name, 0700), 0);
+	len = RUN(r, weir_readdir(r, &rec.op, d, buf, sizeof(buf)));
+	while ((e[n] = weir_dirent_next(buf, len, &at)))
+		n++;
+	assert_int_equal(n, 12);
+	/* Back, and then to and fro. */
+	for (size_t i = 0; i < 2 * n; i++) {
+		at = i < n ? n - 1 - i : i * 5 % n;
+		assert_int_equal(lseek(d, e[at]->off, SEEK_SET), e[at]->off);
+		len = RUN(r, weir_readdir(r, &rec.op, d, next, sizeof(next)));
+		begin = 0;
+		after = weir_dirent_next(next, len, &begin);
+		assert_int_equal(!after, at == n - 1);
+		if (after)
+			assert_string_equal(after->name, e[at + 1]->name);
+	}
+	close(d);
+}
+
 static void readdir_of_a_file_or_into_nothing_fails(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -344,6 +374,7 @@ int main(void)
 		REAL(utimens_sets_both_times_or_one),
 		REAL(attributes_are_set_read_listed_and_removed),
 		CASE(directory_gives_each_entry_once),
+		CASE(directory_is_read_on_from_place_of_an_entry),
 		CASE(readdir_of_a_file_or_into_nothing_fails),
 		CASE(arguments_that_are_none_are_einval),
 	};
