@@ -189,7 +189,7 @@ struct weir_dirent {
 	int64_t off;		/* Where the next begins, for lseek(2). */
 	uint16_t len;		/* Bytes of this entry. */
 	uint8_t type;		/* DT_REG, DT_DIR and so on, or DT_UNKNOWN. */
-	char name[5];		/* Or more, with a 0 byte at its end. */
+	__extension__ char name[]; /* With a 0 byte at its end. */
 };
 
 /*
@@ -199,7 +199,7 @@ struct weir_dirent {
  * "." and ".." are among them.  @buf is aligned to 8 bytes and has space for the
  * longest entry, 280 bytes; one system call fills as much of it as there is, so
  * 32 KiB read a thousand entries.  The directory is read on from its descriptor's
- * position; lseek(2) to 0 begins again.
+ * position; lseek(2) to 0 begins again, and to an entry's .off goes on after it.
  *
  *	static void on_entries(struct weir_op *op, int64_t res)
  *	{
