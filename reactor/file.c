@@ -8,6 +8,7 @@
 
 #include "base/libc.h"
 #include "base/why.h"
+#include "reactor/cached.h"
 #include "reactor/io.h"
 
 static uint64_t addr_of(const void *p)
@@ -323,6 +324,7 @@ int weir_close(struct weir_reactor *r, struct weir_op *op, int fd)
 	reactor_check_thread(r);
 	if (op->state != OP_IDLE || !op->fn)
 		return io_refused(-EINVAL, op, IO_CLOSE);
+	cached_forget(r, fd);
 	r->backend->fd_unregister(r, fd);
 	launch(r, op, IO_CLOSE, &p);
 	return 0;

@@ -552,7 +552,6 @@ void ev_submit(struct weir_reactor *r, struct weir_op *op)
 		io_end(op, io_sync_step(op));
 		break;
 	case IO_CLOSE:
-		cached_forget(r, op->u.io.fd);
 		if (close_may_block(op->u.io.fd))
 			worker_submit(r, op);
 		else

@@ -9,7 +9,6 @@
 #include <weir/socket.h>
 #include <weir/watch.h>
 
-#include "reactor/cached.h"
 #include "reactor/io.h"
 #include "reactor/uring/uring.h"
 
@@ -223,7 +222,7 @@ static void fill_open(const struct uring *u, struct io_uring_sqe *sqe,
 static void fill_close(const struct uring *u, struct io_uring_sqe *sqe,
 		       struct weir_op *op)
 {
-	cached_forget(u->r, op->u.io.fd);
+	(void)u;
 	sqe->opcode = IORING_OP_CLOSE;
 	sqe->fd = op->u.io.fd;
 	/* Or else the kernel waits for the peer in io_uring_enter(2). */
