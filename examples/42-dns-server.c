@@ -186,6 +186,12 @@ int main(int argc, char **argv)
 
 	server.names = argc > 2 ? argv + 2 : example;
 	server.n = argc > 2 ? argc - 2 : 2;
+	for (int i = 1; i < server.n; i += 2)
+		if (inet_pton(AF_INET, server.names[i], &addr.sin_addr) != 1) {
+			fprintf(stderr, "%s is not an IPv4 address\n",
+				server.names[i]);
+			return 2;
+		}
 	addr.sin_port = htons((in_port_t)(argc > 1 ? atoi(argv[1]) : 0));
 	addr.sin_addr.s_addr = htonl(argc > 1 ? INADDR_ANY : INADDR_LOOPBACK);
 	for (int i = 0; i < ANSWERS; i++) {
