@@ -503,7 +503,9 @@ static int64_t step_ftruncate(struct weir_op *op)
 /* Whether the file of the descriptor itself is meant. */
 static bool is_itself(const struct weir_op *op)
 {
-	return op->u.io.flags & AT_EMPTY_PATH && !*(char *)address_of(op);
+	uint32_t other = op->u.io.flags & ~(uint32_t)AT_SYMLINK_NOFOLLOW;
+
+	return other == AT_EMPTY_PATH && !*(char *)address_of(op);
 }
 
 /* Linux 6.6; the headers may be older. */
@@ -531,7 +533,7 @@ static int64_t step_chmod(struct weir_op *op)
 
 	if (is_itself(op))
 		return result(chmod_itself(op, mode));
-	if (!op->u.io.flags)
+	if (!(op->u.io.flags & ~(uint32_t)AT_EMPTY_PATH))
 		return result(syscall(SYS_fchmodat, op->u.io.fd, address_of(op),
 				      mode));
 	res = fault_choice("fchmodat2") ? (errno = ENOSYS, -1) :

@@ -16,6 +16,7 @@
 #include <linux/openat2.h>
 #include <signal.h>
 
+#include <weir/fs.h>
 #include <weir/timer.h>
 
 #define N_MAX 5000	/* Points in one scenario; far more than there are. */
@@ -255,7 +256,8 @@ static void a_close_closes_whatever_fails(void **state)
 
 static int new_to_this_kernel(const char *name)
 {
-	return !strcmp(name, "openat2") || !strcmp(name, "rw_flags");
+	return !strcmp(name, "openat2") || !strcmp(name, "rw_flags") ||
+	       !strcmp(name, "fchmodat2");
 }
 
 static void old_kernel_is_told_before_the_start(void **state)
@@ -289,6 +291,31 @@ static void old_kernel_is_told_before_the_start(void **state)
 	close(fd);
 }
 
+static int64_t chmod_of(struct weir_reactor *r, const char *path, int flags)
+{
+	struct rec rec;
+
+	rec_init(&rec);
+	STARTS(weir_chmod(r, &rec.op, AT_FDCWD, path, 0604, flags));
+	return finish(r, &rec);
+}
+
+static void old_kernel_has_chmod_of_all_but_links(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	int fd = test_file(state, "file", 10, 1);
+	const char *path = test_path(state, "file");
+	struct stat st;
+
+	fault_ask(new_to_this_kernel);
+	assert_int_equal(chmod_of(r, path, AT_EMPTY_PATH), 0);
+	assert_int_equal(chmod_of(r, path, AT_SYMLINK_NOFOLLOW), -EOPNOTSUPP);
+	fault_ask(NULL);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0604);
+	close(fd);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -296,6 +323,7 @@ int main(void)
 		CASE(reactor_survives_every_fault_point),
 		CASE(a_close_closes_whatever_fails),
 		CASE(old_kernel_is_told_before_the_start),
+		CASE(old_kernel_has_chmod_of_all_but_links),
 	};
 
 	return harness_run(cases, N_OF(cases));

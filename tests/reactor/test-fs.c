@@ -127,6 +127,9 @@ static void chmod_sets_permissions_by_path_and_descriptor(void **state)
 	ENDS(r, weir_chmod(r, &rec.op, d, "none", 0600, 0), -ENOENT);
 	ENDS(r, weir_chmod(r, &rec.op, 1 << 20, "", 0600, AT_EMPTY_PATH),
 	     -EBADF);
+	assert_true(RUN(r, weir_chmod(r, &rec.op, fd, "", 0600,
+				      AT_EMPTY_PATH | 1 << 20)) < 0);
+	assert_int_equal(mode_of(r, d, "file"), S_IFREG | 0644);
 	ENDS(r, weir_symlink(r, &rec.op, "file", d, "l"), 0);
 	ENDS(r, weir_chmod(r, &rec.op, d, "l", 0600, AT_SYMLINK_NOFOLLOW),
 	     -EOPNOTSUPP);
@@ -181,6 +184,8 @@ static void utimens_sets_both_times_or_one(void **state)
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_true(st.st_mtim.tv_sec > 3000);
 	ENDS(r, weir_utimens(r, &rec.op, d, "none", NULL, 0), -ENOENT);
+	ENDS(r, weir_utimens(r, &rec.op, fd, "", NULL, AT_EMPTY_PATH | 1 << 20),
+	     -EINVAL);
 	close(fd);
 	close(d);
 }
