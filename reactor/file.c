@@ -11,11 +11,6 @@
 #include "reactor/cached.h"
 #include "reactor/io.h"
 
-static uint64_t addr_of(const void *p)
-{
-	return (uintptr_t)p;
-}
-
 /* A range of a file that signed 64-bit offsets can name. */
 #define TOO_FAR "the range ends beyond 2^63 - 1"
 
@@ -141,7 +136,7 @@ static int start_rw(struct weir_reactor *r, struct weir_op *op, int kind,
 	}
 	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
-	op->u.io.addr = addr_of(buf);
+	op->u.io.addr = (uintptr_t)buf;
 	op->u.io.len = len;
 	op->u.io.off = off;
 	op->u.io.done = 0;
@@ -181,7 +176,7 @@ static int start_rwv(struct weir_reactor *r, struct weir_op *op, int kind,
 	}
 	op->kind = (uint8_t)kind;
 	op->u.io.fd = fd;
-	op->u.io.addr = addr_of(iov);
+	op->u.io.addr = (uintptr_t)iov;
 	op->u.io.len = n;
 	op->u.io.off = off;
 	op->u.io.done = 0;
@@ -204,47 +199,12 @@ int weir_writev(struct weir_reactor *r, struct weir_op *op, int fd,
 	return start_rwv(r, op, IO_WRITEV, fd, iov, n, off);
 }
 
-/* The parameters of what has no steps; what is not named is 0. */
-struct params {
-	int fd;
-	uint32_t flags;
-	const void *addr;
-	uint64_t len;
-	uint64_t off;
-	uint64_t aux;
-};
-
-static void launch(struct weir_reactor *r, struct weir_op *op, int kind,
-		   const struct params *p)
-{
-	op->kind = (uint8_t)kind;
-	op->u.io.fd = p->fd;
-	op->u.io.flags = p->flags;
-	op->u.io.addr = addr_of(p->addr);
-	op->u.io.len = p->len;
-	op->u.io.off = p->off;
-	op->u.io.aux = p->aux;
-	op->u.io.done = 0;
-	io_launch(r, op);
-}
-
-static int start(struct weir_reactor *r, struct weir_op *op, int kind,
-		 struct params p)
-{
-	int err = op_admit(r, op);
-
-	if (unlikely(err))
-		return io_refused(err, op, kind);
-	launch(r, op, kind, &p);
-	return 0;
-}
-
 int weir_fsync(struct weir_reactor *r, struct weir_op *op, int fd,
 	       uint32_t flags)
 {
 	if (flags & ~WEIR_FSYNC_DATA)
 		return io_invalid(IO_FSYNC, "unknown flags");
-	return start(r, op, IO_FSYNC, (struct params){
+	return io_start(r, op, IO_FSYNC, (struct io_params){
 		.fd = fd, .flags = flags });
 }
 
@@ -255,7 +215,7 @@ int weir_fsync_range(struct weir_reactor *r, struct weir_op *op, int fd,
 		return why(-EINVAL, "weir_fsync_range: unknown flags");
 	if (off > INT64_MAX || !range_is_sound(off, len))
 		return why(-EINVAL, "weir_fsync_range: " TOO_FAR);
-	return start(r, op, IO_FSYNC, (struct params){
+	return io_start(r, op, IO_FSYNC, (struct io_params){
 		.fd = fd, .flags = flags, .off = off, .len = len });
 }
 
@@ -264,7 +224,7 @@ int weir_fallocate(struct weir_reactor *r, struct weir_op *op, int fd, int mode,
 {
 	if (off > INT64_MAX || !range_is_sound(off, len))
 		return io_invalid(IO_FALLOCATE, TOO_FAR);
-	return start(r, op, IO_FALLOCATE, (struct params){
+	return io_start(r, op, IO_FALLOCATE, (struct io_params){
 		.fd = fd, .flags = (uint32_t)mode, .off = off, .len = len });
 }
 
@@ -273,7 +233,7 @@ int weir_open(struct weir_reactor *r, struct weir_op *op, int dirfd,
 {
 	if (!path)
 		return io_invalid(IO_OPEN, "the path is NULL");
-	return start(r, op, IO_OPEN, (struct params){
+	return io_start(r, op, IO_OPEN, (struct io_params){
 		.fd = dirfd, .addr = path, .len = mode,
 		.flags = (uint32_t)(flags | O_CLOEXEC) });
 }
@@ -310,7 +270,7 @@ int weir_open_how(struct weir_reactor *r, struct weir_op *op, int dirfd,
 		return why(-EOPNOTSUPP, "weir_open_how: this kernel has no "
 			   "openat2(2), or a filter of system calls refuses "
 			   "it: use weir_open()");
-	return start(r, op, IO_OPEN, (struct params){
+	return io_start(r, op, IO_OPEN, (struct io_params){
 		.fd = dirfd, .addr = path, .len = how->mode,
 		.off = how->resolve, .aux = true,
 		.flags = (uint32_t)how->flags | O_CLOEXEC });
@@ -319,14 +279,14 @@ int weir_open_how(struct weir_reactor *r, struct weir_op *op, int dirfd,
 /* Never refused for capacity, nor while the reactor stops. */
 int weir_close(struct weir_reactor *r, struct weir_op *op, int fd)
 {
-	struct params p = { .fd = fd };
+	struct io_params p = { .fd = fd };
 
 	reactor_check_thread(r);
 	if (op->state != OP_IDLE || !op->fn)
 		return io_refused(-EINVAL, op, IO_CLOSE);
 	cached_forget(r, fd);
 	r->backend->fd_unregister(r, fd);
-	launch(r, op, IO_CLOSE, &p);
+	io_launch_params(r, op, IO_CLOSE, &p);
 	return 0;
 }
 
@@ -336,8 +296,8 @@ int weir_statx(struct weir_reactor *r, struct weir_op *op, int dirfd,
 {
 	if (!path || !ret)
 		return io_invalid(IO_STATX, "the path or the result is NULL");
-	return start(r, op, IO_STATX, (struct params){
-		.fd = dirfd, .addr = path, .len = mask, .aux = addr_of(ret),
+	return io_start(r, op, IO_STATX, (struct io_params){
+		.fd = dirfd, .addr = path, .len = mask, .aux = (uintptr_t)ret,
 		.flags = (uint32_t)flags });
 }
 
@@ -346,8 +306,8 @@ int weir_rename(struct weir_reactor *r, struct weir_op *op, int from_dirfd,
 {
 	if (!from || !to)
 		return io_invalid(IO_RENAME, "the path is NULL");
-	return start(r, op, IO_RENAME, (struct params){
-		.fd = from_dirfd, .addr = from, .aux = addr_of(to),
+	return io_start(r, op, IO_RENAME, (struct io_params){
+		.fd = from_dirfd, .addr = from, .aux = (uintptr_t)to,
 		.len = (uint32_t)to_dirfd, .flags = flags });
 }
 
@@ -356,7 +316,7 @@ int weir_unlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
 {
 	if (!path)
 		return io_invalid(IO_UNLINK, "the path is NULL");
-	return start(r, op, IO_UNLINK, (struct params){
+	return io_start(r, op, IO_UNLINK, (struct io_params){
 		.fd = dirfd, .addr = path, .flags = (uint32_t)flags });
 }
 
@@ -375,7 +335,7 @@ int weir_copy_range(struct weir_reactor *r, struct weir_op *op, int src,
 	if (err)
 		return why(err, "weir_copy_range: no worker can be made: %s",
 			   strerror(-err));
-	launch(r, op, IO_COPY_RANGE, &(struct params){
+	io_launch_params(r, op, IO_COPY_RANGE, &(struct io_params){
 		.fd = src, .off = src_off, .len = len,
 		.addr = (const void *)(uintptr_t)dst, .aux = dst_off });
 	return 0;

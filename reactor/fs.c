@@ -6,40 +6,6 @@
 #include "base/why.h"
 #include "reactor/io.h"
 
-static uint64_t addr_of(const void *p)
-{
-	return (uintptr_t)p;
-}
-
-/* What is not named is 0. */
-struct params {
-	int fd;
-	uint32_t flags;
-	const void *addr;
-	uint64_t len;
-	uint64_t off;
-	const void *aux;
-};
-
-static int start(struct weir_reactor *r, struct weir_op *op, int kind,
-		 struct params p)
-{
-	int err = op_admit(r, op);
-
-	if (unlikely(err))
-		return io_refused(err, op, kind);
-	op->kind = (uint8_t)kind;
-	op->u.io.fd = p.fd;
-	op->u.io.flags = p.flags;
-	op->u.io.addr = addr_of(p.addr);
-	op->u.io.len = p.len;
-	op->u.io.off = p.off;
-	op->u.io.aux = addr_of(p.aux);
-	op->u.io.done = 0;
-	io_launch(r, op);
-	return 0;
-}
-
 static int check_path(int kind, const char *path)
 {
 	return path ? 0 : io_invalid(kind, "the path is NULL");
@@ -63,7 +29,7 @@ int weir_mkdir(struct weir_reactor *r, struct weir_op *op, int dirfd,
 {
 	int err = check_path(IO_MKDIR, path);
 
-	return err ? err : start(r, op, IO_MKDIR, (struct params){
+	return err ? err : io_start(r, op, IO_MKDIR, (struct io_params){
 		.fd = dirfd, .addr = path, .len = mode });
 }
 
@@ -72,8 +38,8 @@ int weir_link(struct weir_reactor *r, struct weir_op *op, int from_dirfd,
 {
 	int err = check_path(IO_LINK, from && to ? to : NULL);
 
-	return err ? err : start(r, op, IO_LINK, (struct params){
-		.fd = from_dirfd, .addr = from, .aux = to,
+	return err ? err : io_start(r, op, IO_LINK, (struct io_params){
+		.fd = from_dirfd, .addr = from, .aux = (uintptr_t)to,
 		.len = (uint32_t)to_dirfd, .flags = (uint32_t)flags });
 }
 
@@ -82,8 +48,8 @@ int weir_symlink(struct weir_reactor *r, struct weir_op *op, const char *target,
 {
 	int err = check_path(IO_SYMLINK, target && path ? path : NULL);
 
-	return err ? err : start(r, op, IO_SYMLINK, (struct params){
-		.fd = dirfd, .addr = target, .aux = path });
+	return err ? err : io_start(r, op, IO_SYMLINK, (struct io_params){
+		.fd = dirfd, .addr = target, .aux = (uintptr_t)path });
 }
 
 int weir_readlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
@@ -93,8 +59,8 @@ int weir_readlink(struct weir_reactor *r, struct weir_op *op, int dirfd,
 
 	if (!err)
 		err = check_buf(IO_READLINK, buf, len);
-	return err ? err : start(r, op, IO_READLINK, (struct params){
-		.fd = dirfd, .addr = path, .aux = buf, .len = len });
+	return err ? err : io_start(r, op, IO_READLINK, (struct io_params){
+		.fd = dirfd, .addr = path, .aux = (uintptr_t)buf, .len = len });
 }
 
 int weir_ftruncate(struct weir_reactor *r, struct weir_op *op, int fd,
@@ -103,7 +69,7 @@ int weir_ftruncate(struct weir_reactor *r, struct weir_op *op, int fd,
 	if (len > INT64_MAX)
 		return io_invalid(IO_FTRUNCATE,
 				  "the length is beyond 2^63 - 1");
-	return start(r, op, IO_FTRUNCATE, (struct params){
+	return io_start(r, op, IO_FTRUNCATE, (struct io_params){
 		.fd = fd, .len = len });
 }
 
@@ -112,7 +78,7 @@ int weir_chmod(struct weir_reactor *r, struct weir_op *op, int dirfd,
 {
 	int err = check_path(IO_CHMOD, path);
 
-	return err ? err : start(r, op, IO_CHMOD, (struct params){
+	return err ? err : io_start(r, op, IO_CHMOD, (struct io_params){
 		.fd = dirfd, .addr = path, .len = mode,
 		.flags = (uint32_t)flags });
 }
@@ -122,7 +88,7 @@ int weir_chown(struct weir_reactor *r, struct weir_op *op, int dirfd,
 {
 	int err = check_path(IO_CHOWN, path);
 
-	return err ? err : start(r, op, IO_CHOWN, (struct params){
+	return err ? err : io_start(r, op, IO_CHOWN, (struct io_params){
 		.fd = dirfd, .addr = path, .len = uid, .off = gid,
 		.flags = (uint32_t)flags });
 }
@@ -132,8 +98,8 @@ int weir_utimens(struct weir_reactor *r, struct weir_op *op, int dirfd,
 {
 	int err = check_path(IO_UTIMENS, path);
 
-	return err ? err : start(r, op, IO_UTIMENS, (struct params){
-		.fd = dirfd, .addr = path, .aux = times,
+	return err ? err : io_start(r, op, IO_UTIMENS, (struct io_params){
+		.fd = dirfd, .addr = path, .aux = (uintptr_t)times,
 		.flags = (uint32_t)flags });
 }
 
@@ -144,8 +110,8 @@ int weir_xattr_get(struct weir_reactor *r, struct weir_op *op, int fd,
 
 	if (!err)
 		err = check_buf(IO_XATTR_GET, buf, len);
-	return err ? err : start(r, op, IO_XATTR_GET, (struct params){
-		.fd = fd, .addr = name, .aux = buf, .len = len });
+	return err ? err : io_start(r, op, IO_XATTR_GET, (struct io_params){
+		.fd = fd, .addr = name, .aux = (uintptr_t)buf, .len = len });
 }
 
 int weir_xattr_set(struct weir_reactor *r, struct weir_op *op, int fd,
@@ -155,8 +121,8 @@ int weir_xattr_set(struct weir_reactor *r, struct weir_op *op, int fd,
 
 	if (!err)
 		err = check_buf(IO_XATTR_SET, value, len);
-	return err ? err : start(r, op, IO_XATTR_SET, (struct params){
-		.fd = fd, .addr = name, .aux = value, .len = len,
+	return err ? err : io_start(r, op, IO_XATTR_SET, (struct io_params){
+		.fd = fd, .addr = name, .aux = (uintptr_t)value, .len = len,
 		.flags = (uint32_t)flags });
 }
 
@@ -165,8 +131,8 @@ int weir_xattr_list(struct weir_reactor *r, struct weir_op *op, int fd,
 {
 	int err = check_buf(IO_XATTR_LIST, buf, len);
 
-	return err ? err : start(r, op, IO_XATTR_LIST, (struct params){
-		.fd = fd, .aux = buf, .len = len });
+	return err ? err : io_start(r, op, IO_XATTR_LIST, (struct io_params){
+		.fd = fd, .aux = (uintptr_t)buf, .len = len });
 }
 
 int weir_xattr_remove(struct weir_reactor *r, struct weir_op *op, int fd,
@@ -174,7 +140,7 @@ int weir_xattr_remove(struct weir_reactor *r, struct weir_op *op, int fd,
 {
 	int err = check_name(IO_XATTR_REMOVE, name);
 
-	return err ? err : start(r, op, IO_XATTR_REMOVE, (struct params){
+	return err ? err : io_start(r, op, IO_XATTR_REMOVE, (struct io_params){
 		.fd = fd, .addr = name });
 }
 
@@ -183,6 +149,6 @@ int weir_readdir(struct weir_reactor *r, struct weir_op *op, int fd, void *buf,
 {
 	int err = check_buf(IO_READDIR, buf, len);
 
-	return err ? err : start(r, op, IO_READDIR, (struct params){
-		.fd = fd, .aux = buf, .len = len });
+	return err ? err : io_start(r, op, IO_READDIR, (struct io_params){
+		.fd = fd, .aux = (uintptr_t)buf, .len = len });
 }

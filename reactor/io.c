@@ -386,6 +386,31 @@ void io_launch_worker(struct weir_reactor *r, struct weir_op *op)
 	worker_submit(r, op);
 }
 
+void io_launch_params(struct weir_reactor *r, struct weir_op *op, int kind,
+		      const struct io_params *p)
+{
+	op->kind = (uint8_t)kind;
+	op->u.io.fd = p->fd;
+	op->u.io.flags = p->flags;
+	op->u.io.addr = (uintptr_t)p->addr;
+	op->u.io.len = p->len;
+	op->u.io.off = p->off;
+	op->u.io.aux = p->aux;
+	op->u.io.done = 0;
+	io_launch(r, op);
+}
+
+int io_start(struct weir_reactor *r, struct weir_op *op, int kind,
+	     struct io_params p)
+{
+	int err = op_admit(r, op);
+
+	if (unlikely(err))
+		return io_refused(err, op, kind);
+	io_launch_params(r, op, kind, &p);
+	return 0;
+}
+
 int io_refused(int err, const struct weir_op *op, int kind)
 {
 	char call[32];

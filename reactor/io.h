@@ -34,6 +34,24 @@ void io_launch(struct weir_reactor *r, struct weir_op *op);
 /* The same by a worker, although the backend could. */
 void io_launch_worker(struct weir_reactor *r, struct weir_op *op);
 
+/* The parameters of what has no steps; what is not named is 0. */
+struct io_params {
+	int fd;
+	uint32_t flags;
+	const void *addr;
+	uint64_t len;
+	uint64_t off;
+	uint64_t aux;
+};
+
+/* io_launch() of @op as one of @kind with @p. */
+void io_launch_params(struct weir_reactor *r, struct weir_op *op, int kind,
+		      const struct io_params *p);
+
+/* The same after op_admit(): returns 0, or its errno with a message. */
+int io_start(struct weir_reactor *r, struct weir_op *op, int kind,
+	     struct io_params p);
+
 /*
  * Leave a message of the public call of @kind, and return its errno: @err of
  * op_admit(), or -EINVAL with @text.
