@@ -3,15 +3,15 @@
  * Alarms: a heap of those that are set, by time, and one timerfd of the wall
  * clock for the first of them, which the kernel cancels when the clock is set.
  *
- * Each time the clock was set has a number, and each alarm that of the last one
- * it was told.  A delivery makes at most .turn_max callbacks; what is left is due
- * in the next turn, for which the timerfd is set to a time in the past.
+ * .n_set counts how often the clock was set, and each alarm has the count of which
+ * it was last notified.  A delivery makes at most .turn_max callbacks; what is left
+ * is due in the next turn, for which the timerfd is set to a time in the past.  An
+ * alarm that a callback sets to the past is due then, too, after all of these.
  */
 
 #include <weir/alarm.h>
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ struct weir_alarm {
 	struct weir_alarm *next, **pprev; /* In all->first. */
 	uint64_t when_ns;
 	uint32_t place;		/* In the heap + 1; 0: it is not set. */
-	uint32_t told;		/* Of all->n_set. */
+	uint32_t notified;	/* Of all->n_set. */
 	weir_alarm_fn *fn;
 	void *arg;
 };
@@ -39,11 +39,12 @@ struct weir_alarm {
 struct alarms {
 	struct source source;	/* On the timerfd. */
 	struct weir_alarm *first;
-	struct weir_alarm *to_tell; /* The next of those; NULL: none. */
+	struct weir_alarm *next_notified; /* That the clock was set; or NULL. */
 	uint32_t n_set;		/* How often the clock was set. */
 	uint32_t n, n_heap, max; /* The heap has capacity for all. */
 	struct weir_alarm **heap;
 	uint64_t armed_ns;	/* The timerfd's. */
+	uint64_t now_ns;	/* Of the last delivery. */
 	bool delivering;	/* That frees it, */
 	bool released;		/* if this is set. */
 };
@@ -109,11 +110,11 @@ static void heap_add(struct weir_alarm *a)
 	sift_up(a->all, a->all->n_heap++, a);
 }
 
-/* All alarms are to be told. */
+/* All alarms are to be notified. */
 static void clock_was_set(struct alarms *all)
 {
 	all->n_set++;
-	all->to_tell = all->first;
+	all->next_notified = all->first;
 }
 
 /* Set the timerfd to what is due first.  Without that it is set to a time that
@@ -123,7 +124,7 @@ static void arm(struct alarms *all)
 	struct itimerspec its = { .it_value.tv_sec = SECONDS_MAX };
 	uint64_t when = all->n_heap ? all->heap[0]->when_ns : WEIR_FOREVER;
 
-	if (all->to_tell || !when)
+	if (all->next_notified || !when)
 		when = PAST;
 	if (when == all->armed_ns || all->delivering)
 		return;
@@ -153,15 +154,15 @@ static uint64_t wall_now(void)
 	return (uint64_t)ts.tv_sec * WEIR_SEC + (uint64_t)ts.tv_nsec;
 }
 
-/* @a is due, or told, or both. */
-static void call(struct weir_alarm *a, uint64_t now)
+/* @a is due, or to be notified, or both. */
+static void call(struct weir_alarm *a)
 {
 	uint32_t events = 0;
 
-	if (a->told != a->all->n_set)
+	if (a->notified != a->all->n_set)
 		events |= WEIR_ALARM_CLOCK_SET;
-	a->told = a->all->n_set;
-	if (a->place && a->when_ns <= now) {
+	a->notified = a->all->n_set;
+	if (a->place && a->when_ns <= a->all->now_ns) {
 		heap_del(a);
 		events |= WEIR_ALARM_DUE;
 	}
@@ -170,16 +171,16 @@ static void call(struct weir_alarm *a, uint64_t now)
 }
 
 /* The next to call, or NULL. */
-static struct weir_alarm *next_due(struct alarms *all, uint64_t now)
+static struct weir_alarm *next_due(struct alarms *all)
 {
-	struct weir_alarm *a = all->to_tell;
+	struct weir_alarm *a = all->next_notified;
 
 	if (a) {
-		all->to_tell = a->next;
+		all->next_notified = a->next;
 		return a;
 	}
-	return all->n_heap && all->heap[0]->when_ns <= now ? all->heap[0] :
-							     NULL;
+	return all->n_heap && all->heap[0]->when_ns <= all->now_ns ?
+		       all->heap[0] : NULL;
 }
 
 static void free_now(struct alarms *all)
@@ -213,18 +214,17 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 	struct alarms *all = weir_container_of(s, struct alarms, source);
 	uint32_t left = s->reactor->turn_max;
 	struct weir_alarm *a;
-	uint64_t now;
 
 	(void)rx_id;
 	if (res < 0)
 		(void)source_arm(s);
 	if (is_set(s))
 		clock_was_set(all);
-	now = wall_now();
+	all->now_ns = wall_now();
 	all->armed_ns = 0;
 	all->delivering = true;
-	while (all->n && left-- && (a = next_due(all, now)))
-		call(a, now);
+	while (all->n && left-- && (a = next_due(all)))
+		call(a);
 	all->delivering = false;
 	if (all->released)
 		free_now(all);
@@ -273,29 +273,12 @@ static void end(struct alarms *all)
 	close(fd);
 }
 
-static int grow(struct alarms *all)
-{
-	uint32_t max = all->max ? 2 * all->max : 8;
-	struct weir_alarm **heap;
-
-	if (all->n < all->max)
-		return 0;
-	heap = mem_calloc(max, sizeof(struct weir_alarm *));
-	if (!heap)
-		return -ENOMEM;
-	if (all->n_heap)
-		memcpy(heap, all->heap,
-		       all->n_heap * sizeof(struct weir_alarm *));
-	free(all->heap);
-	all->heap = heap;
-	all->max = max;
-	return 0;
-}
-
 static int add(struct weir_alarm **ret, struct alarms *all, weir_alarm_fn *fn,
 	       void *arg)
 {
-	struct weir_alarm *a = grow(all) ? NULL : mem_calloc(1, sizeof(*a));
+	struct weir_alarm *a = mem_grow(&all->heap, sizeof(struct weir_alarm *),
+					all->n, &all->max) ?
+			       NULL : mem_calloc(1, sizeof(*a));
 
 	if (!a && !all->n)
 		end(all);
@@ -304,7 +287,7 @@ static int add(struct weir_alarm **ret, struct alarms *all, weir_alarm_fn *fn,
 	a->all = all;
 	a->fn = fn;
 	a->arg = arg;
-	a->told = all->n_set;
+	a->notified = all->n_set;
 	a->next = all->first;
 	a->pprev = &all->first;
 	if (a->next)
@@ -340,11 +323,15 @@ int weir_alarm_create(struct weir_alarm **ret, struct weir_reactor *r,
 
 void weir_alarm_set(struct weir_alarm *alarm, uint64_t when_ns)
 {
-	reactor_check_thread(alarm->all->source.reactor);
+	struct alarms *all = alarm->all;
+
+	reactor_check_thread(all->source.reactor);
+	if (all->delivering && when_ns <= all->now_ns)
+		when_ns = all->now_ns + 1;
 	heap_del(alarm);
 	alarm->when_ns = when_ns;
 	heap_add(alarm);
-	arm(alarm->all);
+	arm(all);
 }
 
 /* The timerfd stays as it is: at worst it wakes the loop once in vain. */
@@ -362,8 +349,8 @@ void weir_alarm_destroy(struct weir_alarm *alarm)
 		return;
 	weir_alarm_stop(alarm);
 	all = alarm->all;
-	if (all->to_tell == alarm)
-		all->to_tell = alarm->next;
+	if (all->next_notified == alarm)
+		all->next_notified = alarm->next;
 	*alarm->pprev = alarm->next;
 	if (alarm->next)
 		alarm->next->pprev = alarm->pprev;

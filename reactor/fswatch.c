@@ -80,24 +80,6 @@ static struct entry *find(const struct weir_fswatch *w, int id)
 	return i < w->n && w->entries[i].id == id ? &w->entries[i] : NULL;
 }
 
-static int grow(struct weir_fswatch *w)
-{
-	uint32_t max = w->max ? 2 * w->max : 8;
-	struct entry *entries;
-
-	if (w->n < w->max)
-		return 0;
-	entries = mem_calloc(max, sizeof(*entries));
-	if (!entries)
-		return -ENOMEM;
-	if (w->n)
-		memcpy(entries, w->entries, w->n * sizeof(*entries));
-	free(w->entries);
-	w->entries = entries;
-	w->max = max;
-	return 0;
-}
-
 static void insert(struct weir_fswatch *w, struct entry e)
 {
 	uint32_t i = place(w, e.id);
@@ -243,13 +225,7 @@ static void on_timer(struct weir_timer_node *node)
 {
 	struct weir_fswatch *w = weir_container_of(node, struct weir_fswatch,
 						   timer);
-	struct weir_reactor *r = w->source.reactor;
 
-	/* Nothing is reported while it stops. */
-	if (r->attention & ATTENTION_STOPPING) {
-		wheel_rearm(&r->wheel, node, reactor_now(r) + HALF_NS);
-		return;
-	}
 	w->delivering = true;
 	report_half(w);
 	w->delivering = false;
@@ -291,6 +267,9 @@ int weir_fswatch_create(struct weir_fswatch **ret, struct weir_reactor *r,
 	if (r->backend->isolated)
 		return why(-EOPNOTSUPP, "weir_fswatch_create: a simulated world "
 			   "does not report changes of files");
+	if (r->attention & ATTENTION_STOPPING)
+		return why(-ESHUTDOWN, "weir_fswatch_create: the reactor is "
+			   "stopping or stopped");
 	w = mem_calloc(1, sizeof(*w));
 	if (!w)
 		return why(-ENOMEM, "weir_fswatch_create: no memory");
@@ -322,7 +301,8 @@ int weir_fswatch_add(struct weir_fswatch *watch, const char *path,
 	if (!path || !(mask & IN_ALL_EVENTS) || mask & ~(IN_ALL_EVENTS | HOW))
 		return why(-EINVAL, "weir_fswatch_add: no path, or %#x is no "
 			   "set of events of inotify(7)", mask);
-	if (grow(watch))
+	if (mem_grow(&watch->entries, sizeof(struct entry), watch->n,
+		     &watch->max))
 		return why(-ENOMEM, "weir_fswatch_add: no memory");
 	id = inotify_add_watch(watch->source.fd, path, mask | IN_MASK_CREATE);
 	if (id < 0 && errno == ENOSPC)

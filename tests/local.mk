@@ -100,9 +100,9 @@ without_threads =
 # two devices (vm/guest.sh).  Its kernel is an old one, 6.1, whose answers are others.
 rdma_programs =
 rdma_tests = %D%/interop/weir-nbd-kernel.sh %D%/vm/rdma-smoke.sh \
-	%D%/reactor/test-ev %D%/reactor/test-op %D%/reactor/test-rw \
-	%D%/reactor/test-uring-entry %D%/reactor/test-uring-facts \
-	%D%/reactor/test-watch
+	%D%/reactor/test-alarm %D%/reactor/test-ev %D%/reactor/test-op \
+	%D%/reactor/test-rw %D%/reactor/test-uring-entry \
+	%D%/reactor/test-uring-facts %D%/reactor/test-watch
 rdma_helpers =
 test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-examples.sh \
 	%D%/check-models.sh %D%/check-probes.sh \

@@ -8,9 +8,10 @@
  *
  * A timer of <weir/timer.h> counts the time that passes, whatever the clock
  * says, and is what a timeout needs.  An alarm follows the clock: if the clock
- * is set ahead, it is due earlier, and every alarm is told that the clock was
- * set (by settimeofday(2) or a jump of NTP, not by its slow corrections), so that a
- * program can work out again when three in the morning is.
+ * is set ahead, it is due earlier.  If the clock is set (by settimeofday(2) or a
+ * jump of NTP, not by its slow corrections), every alarm is called with
+ * WEIR_ALARM_CLOCK_SET, whether it is set or not, so that a program can work out
+ * again when three in the morning is.
  *
  *	static void on_alarm(struct weir_alarm *alarm, uint32_t events, void *arg)
  *	{
@@ -77,7 +78,7 @@ WEIR_API int weir_alarm_create(struct weir_alarm **ret, struct weir_reactor *r,
 WEIR_API void weir_alarm_set(struct weir_alarm *alarm, uint64_t when_ns);
 
 /*
- * Stop @alarm: it is not due any more.  It is still told when the clock is set.
+ * Stop @alarm: it is not due any more.  It is still called if the clock is set.
  *
  * Call on the alarm's reactor.  Never blocks, never allocates.
  *

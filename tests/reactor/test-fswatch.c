@@ -336,22 +336,55 @@ static void stopped_reactor_reports_nothing(void **state)
 	struct weir_fswatch *w = begin(r), *other;
 	int id = weir_fswatch_add(w, test_dir(state), IN_CREATE | IN_MOVE,
 				  NULL);
+	struct rec late;
+	uint64_t then;
 
 	make(state, "one");
 	test_mkdir(state, "out");
 	move(state, "one", "out/one");
 	while (seen.n < 2)
 		assert_true(weir_reactor_turn(r, WEIR_FOREVER) >= 0);
+	/* The stop takes longer than a half is kept. */
+	rec_init(&late);
+	STARTS(weir_op_start(r, &late.op, NULL, NULL));
 	weir_reactor_stop(r);
+	then = weir_reactor_now(r) + 20 * WEIR_MSEC;
+	UNTIL(r, weir_reactor_now(r) >= then);
+	assert_int_equal(seen.n, 2);
+	assert_int_equal(weir_op_finish(&late.op, 0), 0);
 	assert_int_equal(weir_reactor_run(r), 0);
 	assert_int_equal(weir_fswatch_create(&other, r, on_change, NULL),
 			 -ESHUTDOWN);
+	assert_non_null(strstr(weir_why(), "is stopping"));
 	make(state, "two");
 	assert_int_equal(seen.n, 2);
 	assert_int_equal(weir_reactor_start(r), 0);
 	expect(r, 4);
 	is(2, IN_MOVED_FROM, id, "one");
 	is(3, IN_CREATE, id, "two");
+	weir_fswatch_destroy(w);
+}
+
+static int fail_to_watch(const char *name)
+{
+	return !strcmp(name, "source_start");
+}
+
+static void watch_that_failed_is_made_again(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_fswatch *w = begin(r);
+	int id = weir_fswatch_add(w, test_dir(state), IN_CREATE, NULL);
+
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	fault_ask(fail_to_watch);
+	assert_int_equal(weir_reactor_start(r), 0);
+	fault_ask(NULL);
+	some_turns(r, 3);
+	make(state, "one");
+	expect(r, 1);
+	is(0, IN_CREATE, id, "one");
 	weir_fswatch_destroy(w);
 }
 
@@ -397,6 +430,7 @@ int main(void)
 		CASE(callback_may_destroy_the_watch),
 		CASE(loss_of_events_is_reported),
 		CASE(stopped_reactor_reports_nothing),
+		CASE(watch_that_failed_is_made_again),
 		CASE(failed_create_and_add_leave_nothing),
 	};
 

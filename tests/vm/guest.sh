@@ -3,6 +3,8 @@
 # guest.sh none|one|two MODULES COMMAND...: inside the guest, load modules, set
 # up RDMA, and become COMMAND.  What tests want to know is in the environment:
 #
+#   WEIR_GUEST
+#	1: the clock, say, may be set
 #   WEIR_RDMA_DEVICE, WEIR_RDMA_NETDEV, WEIR_RDMA_ADDRESS, WEIR_RDMA_ADDRESS_6
 #	the device, the interface it is on, and its addresses
 #   WEIR_RDMA_DEVICE2, ...
@@ -11,7 +13,8 @@
 #	the index of the GID that stands for the IPv4 address, on both
 set -u
 PATH=$PATH:/usr/sbin:/sbin
-export PATH
+WEIR_GUEST=1
+export PATH WEIR_GUEST
 
 failed()
 {
