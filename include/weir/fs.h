@@ -87,8 +87,8 @@ WEIR_API int weir_readlink(struct weir_reactor *r, struct weir_op *op,
 			   int dirfd, const char *path, char *buf, size_t len);
 
 /*
- * Make the file of @fd @len bytes long: what is beyond is lost, what is missing
- * reads as zeros: ftruncate(2).
+ * Set the length of the file of @fd to @len bytes, as ftruncate(2) does: bytes
+ * beyond it are lost, and bytes that are added read as zeros.
  *
  * Completes with 0, or a negative errno.
  *

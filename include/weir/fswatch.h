@@ -15,8 +15,8 @@
  * or that is reported as created, and reads that directory after the add.
  *
  * The kernel keeps up to /proc/sys/fs/inotify/max_queued_events events, and
- * reports the loss of more (IN_Q_OVERFLOW): then the program looks at everything
- * again.  It reports no changes that other machines make to a shared file
+ * reports the loss of more (IN_Q_OVERFLOW): then the program must read the
+ * directories again.  It reports no changes that other machines make to a shared file
  * system, nor writes to a mapping.
  *
  * Another library's fanotify(7) descriptor is watched by weir_watch_create().
