@@ -39,7 +39,7 @@ static const struct option options[] = {
 };
 
 static const char help[] =
-"Usage: weir-nbd [options] [FILE] [--export=EXPORT]...\n"
+"Usage: weir-nbd [options] [FILE | EXPORT]... [--export=EXPORT]...\n"
 "Serve files, block devices, memory and whatever plugins bring as network block\n"
 "devices.\n"
 "\n"
