@@ -8,11 +8,15 @@
 
 #include "tests/fuzz/calls.h"
 
+static const char *path_in(char *to, size_t n, const char *name)
+{
+	snprintf(to, n, "%s/%s", w.sim ? "a" : w.dir, name);
+	return to;
+}
+
 static const char *path_of(struct task *t, const char *name)
 {
-	snprintf(t->result, sizeof(t->result), "%s/%s", w.sim ? "a" : w.dir,
-		 name);
-	return t->result;
+	return path_in(t->result, sizeof(t->result), name);
 }
 
 static const char *some_name(void)
@@ -20,6 +24,18 @@ static const char *some_name(void)
 	static const char *const names[] = { "x", "y", "z" };
 
 	return names[rnd(3)];
+}
+
+static const char *name_or_dir(void)
+{
+	return one_in(4) ? some_name() : "dir";
+}
+
+/* A path in other memory than that of path_of(). */
+static const char *from_of(struct task *t)
+{
+	task_buf(t);
+	return path_in(t->buf, LEN_MAX, some_name());
 }
 
 /* A task that uses a descriptor of one of these kinds. */
@@ -209,69 +225,9 @@ static void call_statx(struct core *c)
 	if (!t)
 		return;
 	t->any_errno = true;
-	task_buf(t);
-	snprintf(t->buf, t->len, "%s", path_of(t, some_name()));
-	START(t, weir_statx, c->r, OP(t), AT_FDCWD, t->buf, 0,
+	START(t, weir_statx, c->r, OP(t), AT_FDCWD, from_of(t), 0,
 	      0x7ff /* STATX_BASIC_STATS */,
 	      (struct statx *)(void *)t->result);
-}
-
-static void call_rename(struct core *c)
-{
-	struct task *t = task_new(c);
-
-	if (!t)
-		return;
-	t->any_errno = true;
-	task_buf(t);
-	snprintf(t->buf, t->len, "%s", path_of(t, some_name()));
-	START(t, weir_rename, c->r, OP(t), AT_FDCWD, t->buf, AT_FDCWD,
-	      path_of(t, some_name()), 0);
-}
-
-static void call_unlink(struct core *c)
-{
-	struct task *t = task_new(c);
-
-	if (!t)
-		return;
-	t->any_errno = true;
-	START(t, weir_unlink, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
-	      0);
-}
-
-static void call_mkdir(struct core *c)
-{
-	struct task *t = task_new(c);
-
-	if (!t)
-		return;
-	t->any_errno = true;
-	START(t, weir_mkdir, c->r, OP(t), AT_FDCWD, path_of(t, "dir"), 0700);
-}
-
-static void call_link(struct core *c)
-{
-	struct task *t = task_new(c);
-
-	if (!t)
-		return;
-	t->any_errno = true;
-	task_buf(t);
-	snprintf(t->buf, t->len, "%s", path_of(t, some_name()));
-	START(t, weir_link, c->r, OP(t), AT_FDCWD, t->buf, AT_FDCWD,
-	      path_of(t, some_name()), 0);
-}
-
-static void call_symlink(struct core *c)
-{
-	struct task *t = task_new(c);
-
-	if (!t)
-		return;
-	t->any_errno = true;
-	START(t, weir_symlink, c->r, OP(t), "x", AT_FDCWD,
-	      path_of(t, some_name()));
 }
 
 static void call_readlink(struct core *c)
@@ -286,38 +242,27 @@ static void call_readlink(struct core *c)
 	      t->buf, t->len);
 }
 
-static void call_chmod(struct core *c)
-{
-	struct task *t = task_new(c);
+/* A call on a path, whose arguments may be evaluated in any order. */
+#define CALL_ON_PATH(name, ...)                                         \
+	static void call_##name(struct core *c)                         \
+	{                                                               \
+		struct task *t = task_new(c);                           \
+                                                                        \
+		if (!t)                                                 \
+			return;                                         \
+		t->any_errno = true;                                    \
+		START(t, weir_##name, c->r, OP(t), __VA_ARGS__);        \
+	}
 
-	if (!t)
-		return;
-	t->any_errno = true;
-	START(t, weir_chmod, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
-	      0700, 0);
-}
-
-static void call_chown(struct core *c)
-{
-	struct task *t = task_new(c);
-
-	if (!t)
-		return;
-	t->any_errno = true;
-	START(t, weir_chown, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
-	      (uid_t)-1, (gid_t)-1, 0);
-}
-
-static void call_utimens(struct core *c)
-{
-	struct task *t = task_new(c);
-
-	if (!t)
-		return;
-	t->any_errno = true;
-	START(t, weir_utimens, c->r, OP(t), AT_FDCWD, path_of(t, some_name()),
-	      NULL, 0);
-}
+CALL_ON_PATH(rename, AT_FDCWD, from_of(t), AT_FDCWD, path_of(t, some_name()), 0)
+CALL_ON_PATH(link, AT_FDCWD, from_of(t), AT_FDCWD, path_of(t, some_name()), 0)
+CALL_ON_PATH(symlink, "x", AT_FDCWD, path_of(t, some_name()))
+CALL_ON_PATH(mkdir, AT_FDCWD, path_of(t, name_or_dir()), 0700)
+CALL_ON_PATH(unlink, AT_FDCWD, path_of(t, name_or_dir()),
+	     one_in(2) ? AT_REMOVEDIR : 0)
+CALL_ON_PATH(chmod, AT_FDCWD, path_of(t, some_name()), 0700, 0)
+CALL_ON_PATH(chown, AT_FDCWD, path_of(t, some_name()), (uid_t)-1, (gid_t)-1, 0)
+CALL_ON_PATH(utimens, AT_FDCWD, path_of(t, some_name()), NULL, 0)
 
 /* A call on the descriptor of a file. */
 #define CALL_ON_FD(name, ...)                                           \
@@ -326,10 +271,9 @@ static void call_utimens(struct core *c)
 		struct object *o;                                       \
 		struct task *t = on_fd(c, FILES, &o);                   \
                                                                         \
-		if (!t)                                                 \
-			return;                                         \
-		t->any_errno = true;                                    \
-		START(t, weir_##name, c->r, OP(t), o->fd, __VA_ARGS__); \
+		if (t)                                                  \
+			START(t, weir_##name, c->r, OP(t), o->fd,       \
+			      __VA_ARGS__);                             \
 	}
 
 CALL_ON_FD(ftruncate, 4096)

@@ -214,7 +214,8 @@ static void on_alarm(struct weir_alarm *alarm, uint32_t events, void *arg)
 {
 	struct object *o = arg;
 
-	MUST(o->h == alarm && events == WEIR_ALARM_DUE);
+	/* Another program may set the clock. */
+	MUST(o->h == alarm && events && !(events & ~3u));
 	act(o);
 }
 
@@ -280,7 +281,8 @@ static void call_fswatch_add(struct core *c)
 	if (!o)
 		return;
 	id = (int)CALL(weir_fswatch_add, o->h, w.dir, IN_CREATE | IN_MOVE, o);
-	MUST(id > 0 || id == -EEXIST || id == -ENOENT || id == -ENOMEM);
+	MUST(id > 0 || id == -EEXIST || id == -ENOENT || id == -ENOMEM ||
+	     id == -ENOSPC);
 	if (id > 0)
 		o->fd = id;
 }
