@@ -23,12 +23,13 @@
  * AT_EMPTY_PATH with the path "" means the file of @dirfd itself, which may have
  * been opened with O_PATH, and AT_SYMLINK_NOFOLLOW a symbolic link itself.
  *
- * io_uring does weir_mkdir(), weir_link(), weir_symlink(), weir_xattr_get() and
- * weir_xattr_set(), and from Linux 6.9 weir_ftruncate(); a worker makes the
- * others' calls, and all on libev.  The results are the same.
+ * io_uring executes weir_mkdir(), weir_link(), weir_symlink(), weir_xattr_get()
+ * and weir_xattr_set(), and from Linux 6.9 weir_ftruncate().  A worker thread
+ * makes the system calls of the others, and on libev those of all.  The results
+ * are the same.
  *
- * A simulated world has directories, hard links and lengths; the operations that
- * it has not complete with -EOPNOTSUPP there.
+ * A simulated world has directories, hard links and lengths; other operations
+ * complete with -EOPNOTSUPP there.
  */
 
 #include <sys/types.h>
@@ -196,10 +197,11 @@ struct weir_dirent {
  * Read the next entries of the directory of @fd into @buf of @len bytes:
  * getdents64(2).  weir_dirent_next() finds the entries there.
  *
- * "." and ".." are among them.  @buf is aligned to 8 bytes and has space for the
- * longest entry, 280 bytes; one system call fills as much of it as there is, so
- * 32 KiB read a thousand entries.  The directory is read on from its descriptor's
- * position; lseek(2) to 0 begins again, and to an entry's .off goes on after it.
+ * "." and ".." are among them.  @buf must be aligned to 8 bytes and have space
+ * for the longest entry, 280 bytes.  One system call fills @buf: 32 KiB have
+ * space for about a thousand entries.  Each call reads on from the position of
+ * the descriptor; lseek(2) to 0 begins again, and to an entry's .off goes on
+ * after that entry.
  *
  *	static void on_entries(struct weir_op *op, int64_t res)
  *	{
@@ -223,8 +225,8 @@ WEIR_API int weir_readdir(struct weir_reactor *r, struct weir_op *op, int fd,
 			  void *buf, size_t len);
 
 /*
- * Get the entry at *@at of what weir_readdir() has read: @len bytes at @buf; and
- * move *@at, which begins at 0, to the next one.
+ * Get the entry at *@at of the @len bytes at @buf that weir_readdir() has read,
+ * and move *@at, which is 0 at first, to the next one.
  *
  * Returns the entry, which is in @buf, or NULL at the end.
  *
