@@ -111,11 +111,12 @@ struct weir_stream {
 	bool out_busy;
 	bool blocked;			/* Until out_low is reached. */
 	bool hold;			/* WEIR_STREAM_MORE */
-	bool shut;
+	bool shut;			/* The transport was. */
+	unsigned int n_shut;		/* SHUT in .writers. */
 	int out_err;
 
 	bool closing, close_begun, own_bufs;
-	struct weir_op *closer;		/* NULL: nobody waits. */
+	struct weir_op *closer;		/* NULL: no callback. */
 	int close_err;
 
 	struct fds fds;
@@ -123,6 +124,8 @@ struct weir_stream {
 };
 
 static void out_run(struct weir_stream *s);
+static void end_pipe(struct weir_stream *s, struct weir_op *op, int64_t res,
+		     int side);
 static void close_run(struct weir_stream *s);
 
 static struct req *req_of(struct weir_op *op)
@@ -276,16 +279,17 @@ static void compact(struct weir_stream *s, size_t need)
 	s->in_head = 0;
 }
 
-/* A function of the transport has returned @err; it may have closed @s, when
- * there was nothing to cancel yet. */
-static void was_called(struct weir_stream *s, struct weir_op *op, int err)
+/* A function of the transport has returned @err; it may have closed @s, or
+ * cancelled what is bound to @op, when there was nothing to cancel yet. */
+static void was_called(struct weir_stream *s, struct weir_op *op, int err,
+		       bool cancelled)
 {
-	if (likely(!s->closing))
+	if (likely(!s->closing && !cancelled))
 		return;
-	if (err)
-		close_run(s);
-	else
+	if (!err)
 		weir_op_cancel(op);
+	else if (s->closing)
+		close_run(s);
 }
 
 static int receive(struct weir_stream *s)
@@ -315,7 +319,8 @@ static int receive(struct weir_stream *s)
 		own_ends(s, &s->in_busy);
 		s->in_direct = false;
 	}
-	was_called(s, &s->in_op, err);
+	was_called(s, &s->in_op, err,
+		   s->in_direct && op_cancel_wanted(s->reader));
 	return err;
 }
 
@@ -327,23 +332,30 @@ static void end_read(struct weir_stream *s, int64_t res)
 	end(op, res);
 }
 
-static void read_run(struct weir_stream *s)
+/* @err is why nothing was received, if that is no property of the stream. */
+static void read_run(struct weir_stream *s, int err)
 {
 	struct weir_op *op = s->reader;
+	struct weir_stream *to;
 	int64_t res;
-	int err;
 
 	if (!op)
 		return;
 	if (req_of(op)->kind == PIPE) {
-		out_run(req_of(op)->s);
+		to = req_of(op)->s;
+		if (err)
+			end_pipe(to, op, err, WEIR_STREAM_FROM);
+		out_run(to);
 		return;
 	}
 	if (try_read(s, req_of(op), &res)) {
 		end_read(s, res);
 		return;
 	}
-	err = op_cancel_wanted(op) || s->closing ? -ECANCELED : receive(s);
+	if (op_cancel_wanted(op) || s->closing)
+		err = -ECANCELED;
+	else if (!err)
+		err = receive(s);
 	if (err && s->reader == op)
 		end_read(s, err);
 }
@@ -380,7 +392,7 @@ static void on_in(struct weir_op *op, int64_t res)
 		s->in_ended = true;
 	else if (res < 0 && !is_passing(res))
 		s->in_err = (int)res;
-	read_run(s);
+	read_run(s, is_passing(res) ? (int)res : 0);
 	if (s->closing)
 		close_run(s);
 }
@@ -427,6 +439,8 @@ static size_t ring_put(struct weir_stream *s, const void *data, size_t len)
 	size_t at = (s->out_head + s->out_len) % s->out_size;
 	size_t first = least(n, s->out_size - at);
 
+	if (!n)
+		return 0;
 	memcpy(s->out + at, data, first);
 	memcpy(s->out, (const uint8_t *)data + first, n - first);
 	s->out_len += n;
@@ -456,8 +470,8 @@ static void end_write(struct weir_stream *s, struct weir_op *op, int64_t res)
 		rq->from->reader = NULL;
 		rq->from = NULL;
 	}
-	if (rq->kind == SHUT && res < 0 && is_passing(res))
-		s->shut = false;
+	if (rq->kind == SHUT)
+		s->n_shut--;
 	end(op, res);
 }
 
@@ -490,10 +504,8 @@ static bool fill_by_write(struct weir_stream *s, struct weir_op *op)
 	struct req *rq = req_of(op);
 	struct iovec v;
 
-	for (;;) {
+	while (rq->done < rq->len) {
 		v = piece_of(rq);
-		if (rq->done == rq->len)
-			break;
 		if (s->blocked || goes_directly(s, v.iov_len))
 			return false;
 		advance(rq, ring_put(s, v.iov_base, v.iov_len));
@@ -550,16 +562,25 @@ static void fill(struct weir_stream *s)
 	}
 }
 
+/* Not for good, if @err is no property of the stream. */
+static void out_failed(struct weir_stream *s, int err)
+{
+	if (!is_passing(err))
+		s->out_err = err;
+	fail_writers(s, err);
+}
+
 /* out_op was started, or refused with @err. */
 static void step_begun(struct weir_stream *s, int err)
 {
+	struct weir_op *op = s->writers.first;
+
 	if (unlikely(err)) {
 		own_ends(s, &s->out_busy);
-		if (!is_passing(err))
-			s->out_err = err;
-		fail_writers(s, err);
+		out_failed(s, err);
 	}
-	was_called(s, &s->out_op, err);
+	was_called(s, &s->out_op, err,
+		   op && is_bound(s, op) && op_cancel_wanted(op));
 }
 
 /* Send the ring, and after it the large piece of the first writer, if any. */
@@ -597,28 +618,32 @@ static bool must_end(const struct weir_stream *s, const struct weir_op *op)
 	return s->closing || op_cancel_wanted(op);
 }
 
-static void sent(struct weir_stream *s, int64_t res)
+/* Returns false if what is left is not to be sent at once. */
+static bool sent(struct weir_stream *s, int64_t res)
 {
 	uint64_t n = res < 0 ? s->out_op.detail.bytes : (uint64_t)res;
 	struct weir_op *op = s->sends_direct ? s->writers.first : NULL;
 	size_t ring = least(n, s->sends_ring);
 	size_t direct = least(n - ring, s->sends_direct);
+	bool cancelled = op && must_end(s, op);
 	struct req *rq;
 
 	s->sends_ring = s->sends_direct = 0;
 	ring_take(s, ring);
-	if (res < 0 && !is_passing(res))
-		s->out_err = (int)res;
-	if (!op)
-		return;
-	rq = req_of(op);
-	advance(rq, direct);
-	if (rq->done == rq->len) {
-		s->hold = rq->flags & WEIR_STREAM_MORE;
-		end_write(s, op, (int64_t)rq->len);
-	} else if (must_end(s, op)) {
-		end_write(s, op, -ECANCELED);
+	if (op) {
+		rq = req_of(op);
+		advance(rq, direct);
+		if (rq->done == rq->len) {
+			s->hold = rq->flags & WEIR_STREAM_MORE;
+			end_write(s, op, (int64_t)rq->len);
+		} else if (cancelled) {
+			end_write(s, op, -ECANCELED);
+		}
 	}
+	if (res >= 0 || (cancelled && is_passing(res)))
+		return true;
+	out_failed(s, (int)res);
+	return false;
 }
 
 static void shut_now(struct weir_stream *s)
@@ -633,16 +658,23 @@ static void shut_now(struct weir_stream *s)
 	step_begun(s, err);
 }
 
+/* What the first writer, a shutdown or a pipe, ends with, and what follows it: a
+ * pipe cannot refuse later writes, for it may end without a shutdown. */
 static void was_shut(struct weir_stream *s, int64_t res)
 {
 	struct weir_op *op = s->writers.first;
 	struct req *rq = req_of(op);
+	int err = res < 0 ? (int)res : 0;
 
-	if (res >= 0) {
-		s->shut = true;
-		res = rq->kind == PIPE ? (int64_t)rq->done : 0;
+	s->shut = s->shut || !is_passing(res);
+	end_pipe(s, op, !err && rq->kind == PIPE ? (int64_t)rq->done : err,
+		 err && rq->kind == PIPE ? WEIR_STREAM_TO : 0);
+	while (s->shut && (op = s->writers.first)) {
+		rq = req_of(op);
+		end_pipe(s, op, rq->kind == SHUT ? err :
+			 rq->kind == FLUSH ? 0 : -EPIPE,
+			 rq->kind == PIPE ? WEIR_STREAM_TO : 0);
 	}
-	end_pipe(s, op, res, res < 0 && rq->kind == PIPE ? WEIR_STREAM_TO : 0);
 }
 
 /* ---- Files ---- */
@@ -659,7 +691,7 @@ struct cache_counts {
 #define __NR_cachestat 451
 #endif
 
-/* One byte of a page that is being read is no page yet. */
+/* Whether the page is up to date, not only present. */
 static bool is_read(int fd, uint64_t off)
 {
 	uint8_t byte;
@@ -670,17 +702,15 @@ static bool is_read(int fd, uint64_t off)
 
 /*
  * Whether all pages of a range are in the page cache: then sendfile(2) does not
- * wait for a disk.  The kernel reads pages in order, so the last tells of the
- * others.
+ * wait for a disk.  The kernel reads pages in order, so the last page is up to date
+ * only if the earlier ones are.
  */
 static bool is_cached(int fd, uint64_t off, uint64_t len)
 {
-	static uint64_t page;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct cache_range range = { off, len };
 	struct cache_counts counts = { 0 };
 
-	if (!page)
-		page = (uint64_t)sysconf(_SC_PAGESIZE);
 	return !fault("cachestat") &&
 	       !syscall(__NR_cachestat, fd, &range, &counts, 0) &&
 	       counts.cached >= (off + len - 1) / page - off / page + 1 &&
@@ -878,6 +908,7 @@ static void on_out(struct weir_op *op, int64_t res)
 {
 	struct weir_stream *s = weir_container_of(op, struct weir_stream,
 						  out_op);
+	bool goes_on = true;
 
 	own_ends(s, &s->out_busy);
 	if (s->close_begun) {
@@ -887,7 +918,7 @@ static void on_out(struct weir_op *op, int64_t res)
 		return;
 	}
 	if (s->step == SENDS)
-		sent(s, res);
+		goes_on = sent(s, res);
 	else if (s->step == READS_FILE)
 		file_was_read(s, res);
 	else if (s->step == SHUTS)
@@ -896,7 +927,7 @@ static void on_out(struct weir_op *op, int64_t res)
 		after_pause(s);
 	if (s->closing)
 		close_run(s);
-	else
+	else if (goes_on)
 		out_run(s);
 }
 
@@ -939,24 +970,22 @@ static const struct weir_op_class close_class = {
 	.name = "stream close",
 };
 
-static int64_t read_begins(struct weir_stream *s, struct weir_op *op,
-			   struct req rq, const char *call)
+static int read_begins(struct weir_stream *s, struct weir_op *op,
+		       struct req rq, const char *call)
 {
 	struct weir_reactor *r = s->reactor;
 	int err;
 
 	if (!s->ops.recv)
-		return why_static(-EOPNOTSUPP, "weir_stream_read: the stream is "
-				  "only for writing");
+		return why(-EOPNOTSUPP, "%s: the stream is only for writing",
+			   call);
 	if (s->closing)
-		return why_static(-ESHUTDOWN, "weir_stream_read: the stream was "
-				  "closed");
+		return why(-ESHUTDOWN, "%s: the stream was closed", call);
 	if (rq.len > INT64_MAX)
-		return why_static(-EINVAL, "weir_stream_read: the length is "
-				  "beyond INT64_MAX");
+		return why(-EINVAL, "%s: the length is beyond INT64_MAX", call);
 	if (s->reader)
-		return why_static(-EBUSY, "weir_stream_read: another read of "
-				  "the stream is in flight");
+		return why(-EBUSY, "%s: another read of the stream is in "
+			   "flight", call);
 	err = op_begin(r, op, &read_class);
 	if (err)
 		return op_refused(err, op, call);
@@ -964,7 +993,7 @@ static int64_t read_begins(struct weir_stream *s, struct weir_op *op,
 	*req_of(op) = rq;
 	s->reader = op;
 	s->scanned = 0;
-	read_run(s);
+	read_run(s, 0);
 	return 0;
 }
 
@@ -973,7 +1002,7 @@ int weir_stream_read(struct weir_stream *s, struct weir_op *op, void *buf,
 {
 	if (buf && !len)
 		return why_static(-EINVAL, "weir_stream_read: no bytes");
-	return (int)read_begins(s, op, (struct req){ .kind = READ, .buf = buf,
+	return read_begins(s, op, (struct req){ .kind = READ, .buf = buf,
 				.len = len }, "weir_stream_read");
 }
 
@@ -984,7 +1013,7 @@ int weir_stream_read_exact(struct weir_stream *s, struct weir_op *op,
 		return why_static(-EMSGSIZE, "weir_stream_read_exact: the input "
 				  "buffer is smaller; raise .in_size, or give "
 				  "a buffer");
-	return (int)read_begins(s, op, (struct req){ .kind = EXACT, .buf = buf,
+	return read_begins(s, op, (struct req){ .kind = EXACT, .buf = buf,
 				.len = len }, "weir_stream_read_exact");
 }
 
@@ -998,7 +1027,7 @@ int weir_stream_read_until(struct weir_stream *s, struct weir_op *op,
 	if (max > s->in_size)
 		return why_static(-EMSGSIZE, "weir_stream_read_until: the input "
 				  "buffer is smaller than @max; raise .in_size");
-	return (int)read_begins(s, op, (struct req){ .kind = UNTIL, .buf = buf,
+	return read_begins(s, op, (struct req){ .kind = UNTIL, .buf = buf,
 				.len = max, .delim = delim,
 				.delim_len = delim_len },
 				"weir_stream_read_until");
@@ -1040,32 +1069,33 @@ int weir_stream_unread(struct weir_stream *s, const void *buf, size_t len)
 	}
 	s->in_head -= len;
 	s->in_len += len;
-	memcpy(s->in + s->in_head, buf, len);
+	if (len)
+		memcpy(s->in + s->in_head, buf, len);
 	return 0;
 }
 
-static int check_write(struct weir_stream *s, uint32_t flags, uint32_t known)
+static int check_write(const struct weir_stream *s, uint32_t flags,
+		       uint32_t known, const char *call)
 {
 	if (!s->ops.send)
-		return why_static(-EOPNOTSUPP, "weir_stream_write: the stream is "
-				  "only for reading");
+		return why(-EOPNOTSUPP, "%s: the stream is only for reading",
+			   call);
 	if (flags & ~known)
-		return why_static(-EINVAL, "weir_stream_write: unknown flags");
+		return why(-EINVAL, "%s: unknown flags", call);
 	if (s->closing)
-		return why_static(-ESHUTDOWN, "weir_stream_write: the stream was "
-				  "closed");
+		return why(-ESHUTDOWN, "%s: the stream was closed", call);
 	return 0;
 }
 
 static int write_state(const struct weir_stream *s)
 {
-	return s->out_err ? s->out_err : s->shut ? -EPIPE : 0;
+	return s->out_err ? s->out_err : s->shut || s->n_shut ? -EPIPE : 0;
 }
 
 int weir_stream_put(struct weir_stream *s, const void *buf, size_t len,
 		    uint32_t flags)
 {
-	int err = check_write(s, flags, WEIR_STREAM_MORE);
+	int err = check_write(s, flags, WEIR_STREAM_MORE, "weir_stream_put");
 
 	if (!err)
 		err = write_state(s);
@@ -1107,7 +1137,7 @@ static int write_begins(struct weir_stream *s, struct weir_op *op,
 		return 0;
 	}
 	if (rq.kind == SHUT)
-		s->shut = true;
+		s->n_shut++;
 	if (rq.kind == PIPE)
 		rq.from->reader = op;
 	op_queue_push(&s->writers, op);
@@ -1118,7 +1148,7 @@ static int write_begins(struct weir_stream *s, struct weir_op *op,
 int weir_stream_write(struct weir_stream *s, struct weir_op *op,
 		      const void *buf, size_t len, uint32_t flags)
 {
-	int err = check_write(s, flags, WEIR_STREAM_MORE);
+	int err = check_write(s, flags, WEIR_STREAM_MORE, "weir_stream_write");
 
 	if (err)
 		return err;
@@ -1133,7 +1163,7 @@ int weir_stream_write(struct weir_stream *s, struct weir_op *op,
 int weir_stream_writev(struct weir_stream *s, struct weir_op *op,
 		       const struct iovec *iov, uint32_t n, uint32_t flags)
 {
-	int err = check_write(s, flags, WEIR_STREAM_MORE);
+	int err = check_write(s, flags, WEIR_STREAM_MORE, "weir_stream_writev");
 	uint64_t total = 0;
 	uint32_t i;
 
@@ -1156,26 +1186,24 @@ int weir_stream_writev(struct weir_stream *s, struct weir_op *op,
 
 int weir_stream_flush(struct weir_stream *s, struct weir_op *op)
 {
-	int err = check_write(s, 0, 0);
+	int err = check_write(s, 0, 0, "weir_stream_flush");
 
 	return err ? err : write_begins(s, op, (struct req){ .kind = FLUSH },
 					"weir_stream_flush");
 }
 
-static int check_shutdown(const struct weir_stream *s)
+static int check_shutdown(const struct weir_stream *s, const char *call)
 {
-	if (s->ops.shutdown)
-		return 0;
-	return why_static(-EOPNOTSUPP, "weir_stream_shutdown: the transport has "
-			  "no half close");
+	return s->ops.shutdown ? 0 : why(-EOPNOTSUPP, "%s: the transport has no "
+					 "half close", call);
 }
 
 int weir_stream_shutdown(struct weir_stream *s, struct weir_op *op)
 {
-	int err = check_write(s, 0, 0);
+	int err = check_write(s, 0, 0, "weir_stream_shutdown");
 
 	if (!err)
-		err = check_shutdown(s);
+		err = check_shutdown(s, "weir_stream_shutdown");
 	return err ? err : write_begins(s, op, (struct req){ .kind = SHUT },
 					"weir_stream_shutdown");
 }
@@ -1190,7 +1218,8 @@ int weir_stream_sendfile(struct weir_stream *s, struct weir_op *op, int fd,
 {
 	struct req rq = { .kind = SENDFILE, .fd = fd, .off = off, .len = len,
 			  .flags = (uint8_t)flags };
-	int err = check_write(s, flags, WEIR_STREAM_MORE);
+	int err = check_write(s, flags, WEIR_STREAM_MORE,
+			      "weir_stream_sendfile");
 	struct stat st;
 	uint64_t size;
 
@@ -1213,10 +1242,11 @@ int weir_stream_sendfile(struct weir_stream *s, struct weir_op *op, int fd,
 int weir_stream_pipe(struct weir_stream *from, struct weir_op *op,
 		     struct weir_stream *to, uint64_t max, uint32_t flags)
 {
-	int err = check_write(to, flags, WEIR_STREAM_KEEP_OPEN);
+	int err = check_write(to, flags, WEIR_STREAM_KEEP_OPEN,
+			      "weir_stream_pipe");
 
 	if (!err && !(flags & WEIR_STREAM_KEEP_OPEN))
-		err = check_shutdown(to);
+		err = check_shutdown(to, "weir_stream_pipe");
 	if (err)
 		return err;
 	if (!from->ops.recv)

@@ -29,9 +29,8 @@
  * buffer, or has been sent from the caller's memory, which is done with large
  * ones.  When the buffer is full, writes wait until no more than .out_low bytes
  * of it are left.  weir_stream_flush() ends when all earlier bytes have been
- * sent.  A cancelled write has put the bytes into the stream that its detail
- * tells (weir_op_get_detail()), which are none if it was still waiting behind
- * another.
+ * sent.  The detail of a cancelled write (weir_op_get_detail()) has the number of
+ * its bytes in the stream; 0 if it was still queued.
  *
  * The end of the peer's bytes is no error: reads tell it apart from one.  After
  * an error of the transport, reads return what is buffered first, and then that
@@ -111,7 +110,9 @@ struct weir_stream_ops {
 
 	/*
 	 * Send all bytes of the @n pieces; @flags may have WEIR_STREAM_MORE.
-	 * Completes with their number, or an errno.  When it is cancelled, it
+	 * Completes with their number, or an errno: -EAGAIN, -ECANCELED and
+	 * -ESHUTDOWN fail what waits, and later operations try again; any other
+	 * one ends the direction, here as for .recv.  When it is cancelled, it
 	 * completes with the number sent so far, or with -ECANCELED and that
 	 * number in its detail.
 	 */
@@ -122,7 +123,8 @@ struct weir_stream_ops {
 	int (*shutdown)(void *arg, struct weir_op *op);
 
 	/* Nothing else is in flight: release what it has.  The result is that
-	 * of weir_stream_close().  It is not refused while a reactor stops.
+	 * of weir_stream_close().  While the reactor stops, weir_op_start() is
+	 * refused: release what can be released, and return its errno.
 	 * NULL: there is nothing to do. */
 	int (*close)(void *arg, struct weir_op *op);
 };
@@ -186,7 +188,7 @@ WEIR_API int weir_stream_create(struct weir_stream **ret,
  * first.  From this call on the stream must not be used; it is freed when the
  * callback of @op begins, and the descriptors, which it owns, are closed.  The
  * call may be made by any callback, also of its own operations.  @op may be NULL
- * if the buffers are the stream's own: then nothing tells the end.
+ * if the buffers are the stream's own: then there is no callback.
  *
  * Completes with 0, or a negative errno of close(2) or of the transport; the
  * stream is gone in any case.  It cannot be cancelled.
@@ -407,7 +409,8 @@ WEIR_API size_t weir_stream_unsent(const struct weir_stream *s);
  * Write @len bytes at @off of the file @fd.
  *
  * Over a socket the kernel sends the pages of the file, without a copy, by
- * sendfile(2), where they are in the page cache; it tells since Linux 6.5.
+ * sendfile(2), where they are in the page cache; it tells since Linux 6.5, newer
+ * kernels only of a file that the process owns or may write.
  * What is not there, and all where the kernel or the transport cannot, is read
  * into the output buffer first.  A file that another process cuts or changes
  * meanwhile is sent as it is found.
@@ -428,11 +431,12 @@ WEIR_API int weir_stream_sendfile(struct weir_stream *s, struct weir_op *op,
 /*
  * Move bytes from @from to @to, at most @max, until @from ends.
  *
- * It is the read in flight of @from, and a write of @to: what is written to @to
- * afterwards follows.  @from is slowed down to what @to takes.  When @from ends,
- * @to is flushed and shut down, unless @flags has WEIR_STREAM_KEEP_OPEN.  After
- * @max bytes it ends without that.  WEIR_FOREVER is no limit.  Bytes that were
- * received and not moved stay in @from.
+ * It is the read in flight of @from, and a write of @to: with
+ * WEIR_STREAM_KEEP_OPEN, what is written to @to afterwards follows.  @from is
+ * slowed down to what @to takes.  When @from ends, @to is flushed and shut down,
+ * unless @flags has WEIR_STREAM_KEEP_OPEN; writes that were queued behind it then
+ * complete with -EPIPE.  After @max bytes it ends without that.  WEIR_FOREVER is
+ * no limit.  Bytes that were received and not moved stay in @from.
  *
  * Completes with the number of bytes, or a negative errno; then the detail has
  * the number, and its code tells the side: WEIR_STREAM_FROM or WEIR_STREAM_TO.

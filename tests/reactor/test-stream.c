@@ -5,6 +5,7 @@
 #include "tests/support/harness.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
 
 #include <weir/sim/file.h>
 #include <weir/stream.h>
@@ -327,6 +328,9 @@ static void bytes_are_taken_and_returned(void **state)
 	assert_int_equal(weir_stream_unread(s, "abcdef", 6), 0);
 	expect_buffered(s, "abcdef0123456789");
 	assert_int_equal(weir_stream_unread(s, "x", 1), -EMSGSIZE);
+	assert_int_equal(weir_stream_unread(s, NULL, 0), 0);
+	assert_int_equal(weir_stream_put(s, NULL, 0, 0), 0);
+	assert_int_equal(RUN(r, weir_stream_write(s, &rec.op, NULL, 0, 0)), 0);
 	assert_int_equal(weir_stream_consume(s, 17), -ERANGE);
 	assert_int_equal(weir_stream_consume(s, 16), 0);
 	rec_init(&rec);
@@ -556,6 +560,39 @@ static void stream_that_was_shut_refuses_writes(void **state)
 	close(fd[1]);
 }
 
+/* They end together, and one that is cancelled leaves it to the other. */
+static void second_shutdown_waits_for_the_first(void **state)
+{
+	static char data[1 << 20], got[1 << 20];
+	struct weir_reactor *r = start_reactor(state);
+	struct rec write, shut[2];
+	struct weir_stream *s;
+	int fd[2];
+
+	for (int cancels = 0; cancels < 2; cancels++) {
+		s = small(r, fd, 16, 64);
+		rec_init(&write);
+		STARTS(weir_stream_write(s, &write.op, data, sizeof(data), 0));
+		for (int i = 0; i < 2; i++) {
+			rec_init(&shut[i]);
+			STARTS(weir_stream_shutdown(s, &shut[i].op));
+		}
+		some_turns(r, 5);
+		assert_int_equal(shut[1].calls, 0);
+		if (cancels) {
+			assert_int_equal(weir_op_cancel(&shut[0].op), 0);
+			assert_int_equal(result(r, &shut[0]), -ECANCELED);
+		}
+		assert_int_equal(weir_stream_put(s, "x", 1, 0), -EPIPE);
+		hear_all(r, fd[1], got, sizeof(got));
+		assert_int_equal(result(r, &shut[1]), 0);
+		assert_int_equal(result(r, &shut[0]), cancels ? -ECANCELED : 0);
+		assert_int_equal(read(fd[1], got, 1), 0);
+		end_stream(r, s);
+		close(fd[1]);
+	}
+}
+
 static void broken_connection_fails_all_writes(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -679,6 +716,44 @@ static void file_is_sent_to_a_socket(void **state)
 	send_part(r, fd, 7, 0, 0);
 	for (size_t len = 1; len < 200000; len = len * 3 + 1)
 		send_part(r, fd, len / 2, len, len);
+	close(fd);
+}
+
+/* Whether the kernel tells that the last byte of the file is in the page cache. */
+static bool kernel_tells_of_cache(int fd, size_t size)
+{
+	uint64_t range[2] = { 0, size }, counts[5] = { 0 };
+	char byte;
+	struct iovec v = { &byte, 1 };
+
+	return !syscall(451, fd, range, counts, 0) && counts[0] &&
+	       preadv2(fd, &v, 1, (off_t)size - 1, RWF_NOWAIT) == 1;
+}
+
+/* So the bytes are not in the output buffer. */
+static void file_in_the_page_cache_is_not_copied(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	static char got[200000], out[4096];
+	struct weir_stream_opts opts = {
+		.size = sizeof(opts), .out = out, .out_size = sizeof(out),
+	};
+	int fd = test_file(state, "file", sizeof(got), 11), pair[2];
+	struct weir_stream *s;
+
+	memset(out, 0, sizeof(out));
+	tcp_pair(pair);
+	assert_int_equal(weir_stream_create_fd(&s, r, pair[0], pair[0], &opts),
+			 0);
+	rec_init(&rec);
+	STARTS(weir_stream_sendfile(s, &rec.op, fd, 0, sizeof(got), 0));
+	hear_all(r, pair[1], got, sizeof(got));
+	assert_int_equal(result(r, &rec), sizeof(got));
+	assert_true(is_pattern(got, sizeof(got), 0, 11));
+	if (kernel_tells_of_cache(fd, sizeof(got)))
+		assert_memory_equal(out, (char[sizeof(out)]){ 0 }, sizeof(out));
+	end_stream(r, s);
+	close(pair[1]);
 	close(fd);
 }
 
@@ -867,6 +942,48 @@ static void pipe_ends_at_its_limit(void **state)
 	end_stream(r, to);
 	close(a[1]);
 	close(b[1]);
+}
+
+static void pipe_refuses_what_follows_its_shutdown(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct rec write, flush, shut, pipe;
+	struct weir_stream *from, *to, *other;
+	int a[2], b[2], c[2];
+	char buf[8];
+
+	from = small(r, a, 16, 16);
+	to = small(r, b, 16, 16);
+	other = small(r, c, 16, 16);
+	rec_init(&rec);
+	rec_init(&write);
+	rec_init(&flush);
+	rec_init(&shut);
+	rec_init(&pipe);
+	STARTS(weir_stream_pipe(from, &rec.op, to, WEIR_FOREVER, 0));
+	STARTS(weir_stream_write(to, &write.op, "lost", 4, 0));
+	STARTS(weir_stream_flush(to, &flush.op));
+	STARTS(weir_stream_pipe(other, &pipe.op, to, WEIR_FOREVER, 0));
+	STARTS(weir_stream_shutdown(to, &shut.op));
+	say(a[1], "piped", 5);
+	shutdown(a[1], SHUT_WR);
+	assert_int_equal(result(r, &rec), 5);
+	assert_int_equal(rec.detail.code, 0);
+	assert_int_equal(result(r, &write), -EPIPE);
+	assert_int_equal(write.detail.bytes, 0);
+	assert_int_equal(result(r, &flush), 0);
+	assert_int_equal(result(r, &pipe), -EPIPE);
+	assert_int_equal(pipe.detail.code, WEIR_STREAM_TO);
+	assert_int_equal(result(r, &shut), 0);
+	hear_all(r, b[1], buf, 5);
+	assert_memory_equal(buf, "piped", 5);
+	assert_int_equal(read(b[1], buf, 1), 0);
+	end_stream(r, from);
+	end_stream(r, to);
+	end_stream(r, other);
+	close(a[1]);
+	close(b[1]);
+	close(c[1]);
 }
 
 static void cancelled_pipe_loses_no_bytes(void **state)
@@ -1110,24 +1227,36 @@ static int held_send(void *arg, struct weir_op *op, const struct iovec *iov,
 struct refusing {
 	struct weir_reactor *r;
 	int refusals, calls;
+	bool late;			/* By a completion. */
 };
+
+/* Refuses @op, or completes it with @res. */
+static int refusing_end(struct refusing *l, struct weir_op *op, int64_t res)
+{
+	bool refused = l->calls++ < l->refusals;
+	int err = refused && !l->late ? -EAGAIN :
+					weir_op_start(l->r, op, NULL, NULL);
+
+	if (!err)
+		weir_op_finish(op, refused ? -EAGAIN : res);
+	return err;
+}
+
+static int refusing_recv(void *arg, struct weir_op *op, void *buf, size_t len)
+{
+	memset(buf, 'x', len);
+	return refusing_end(arg, op, (int64_t)len);
+}
 
 static int refusing_send(void *arg, struct weir_op *op, const struct iovec *iov,
 			 uint32_t n, uint32_t flags)
 {
-	struct refusing *l = arg;
 	size_t sum = 0;
-	int err;
 
 	(void)flags;
-	if (l->calls++ < l->refusals)
-		return -EAGAIN;
-	err = weir_op_start(l->r, op, NULL, NULL);
 	for (uint32_t i = 0; i < n; i++)
 		sum += iov[i].iov_len;
-	if (!err)
-		weir_op_finish(op, (int64_t)sum);
-	return err;
+	return refusing_end(arg, op, (int64_t)sum);
 }
 
 /* The bytes stay for the next call: that of a flush, here. */
@@ -1137,18 +1266,118 @@ static void refused_send_is_not_tried_again_at_once(void **state)
 		.size = sizeof(ops), .name = "refusing", .send = refusing_send,
 	};
 	struct weir_reactor *r = start_reactor(state);
-	struct refusing l = { .r = r, .refusals = 2 };
 	struct weir_stream *s;
 
-	assert_int_equal(weir_stream_create(&s, r, &ops, &l, NULL), 0);
-	assert_int_equal(weir_stream_put(s, "hello", 5, 0), 0);
-	some_turns(r, 3);
-	assert_int_equal(l.calls, 1);
-	assert_int_equal(weir_stream_unsent(s), 5);
-	assert_int_equal(RUN(r, weir_stream_flush(s, &rec.op)), -EAGAIN);
-	assert_int_equal(RUN(r, weir_stream_flush(s, &rec.op)), 0);
-	assert_int_equal(l.calls, 3);
-	assert_int_equal(weir_stream_unsent(s), 0);
+	for (int late = 0; late < 2; late++) {
+		struct refusing l = { .r = r, .refusals = 2, .late = late };
+
+		assert_int_equal(weir_stream_create(&s, r, &ops, &l, NULL), 0);
+		assert_int_equal(weir_stream_put(s, "hello", 5, 0), 0);
+		some_turns(r, 3);
+		assert_int_equal(l.calls, 1);
+		assert_int_equal(weir_stream_unsent(s), 5);
+		assert_int_equal(RUN(r, weir_stream_flush(s, &rec.op)),
+				 -EAGAIN);
+		assert_int_equal(RUN(r, weir_stream_flush(s, &rec.op)), 0);
+		assert_int_equal(l.calls, 3);
+		assert_int_equal(weir_stream_unsent(s), 0);
+		end_stream(r, s);
+	}
+}
+
+static void refused_receive_fails_the_read_that_waits(void **state)
+{
+	static const struct weir_stream_ops ops = {
+		.size = sizeof(ops), .name = "refusing", .recv = refusing_recv,
+	};
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_stream *s, *to;
+	char buf[64];
+	int fd[2];
+
+	to = small(r, fd, 64, 64);
+	for (int late = 0; late < 2; late++) {
+		struct refusing l = { .r = r, .refusals = 3, .late = late };
+
+		assert_int_equal(weir_stream_create(&s, r, &ops, &l,
+				 &(struct weir_stream_opts){
+					 .size = sizeof(struct
+							weir_stream_opts),
+					 .in_size = 32 }), 0);
+		assert_int_equal(RUN(r, weir_stream_read(s, &rec.op, buf, 8)),
+				 -EAGAIN);
+		assert_int_equal(RUN(r, weir_stream_read_exact(s, &rec.op, buf,
+							       64)), -EAGAIN);
+		assert_int_equal(RUN(r, weir_stream_pipe(s, &rec.op, to, 9,
+							 0)), -EAGAIN);
+		assert_int_equal(rec.detail.code, WEIR_STREAM_FROM);
+		assert_int_equal(l.calls, 3);
+		assert_int_equal(RUN(r, weir_stream_read(s, &rec.op, buf, 8)),
+				 8);
+		end_stream(r, s);
+	}
+	end_stream(r, to);
+	close(fd[1]);
+}
+
+/* Each function of a transport cancels what it is called for. */
+struct inside {
+	struct weir_reactor *r;
+	struct weir_op *cancel;
+};
+
+static void inside_cancelled(struct weir_op *op, void *arg)
+{
+	(void)arg;
+	weir_op_finish(op, -ECANCELED);
+}
+
+static int inside_begin(struct inside *l, struct weir_op *op)
+{
+	assert_int_equal(weir_op_cancel(l->cancel), 0);
+	return weir_op_start(l->r, op, inside_cancelled, l);
+}
+
+static int inside_recv(void *arg, struct weir_op *op, void *buf, size_t len)
+{
+	(void)buf, (void)len;
+	return inside_begin(arg, op);
+}
+
+static int inside_send(void *arg, struct weir_op *op, const struct iovec *iov,
+		       uint32_t n, uint32_t flags)
+{
+	(void)iov, (void)n, (void)flags;
+	return inside_begin(arg, op);
+}
+
+static int inside_shutdown(void *arg, struct weir_op *op)
+{
+	return inside_begin(arg, op);
+}
+
+static void transport_may_cancel_what_it_is_called_for(void **state)
+{
+	static const struct weir_stream_ops ops = {
+		.size = sizeof(ops), .name = "inside", .recv = inside_recv,
+		.send = inside_send, .shutdown = inside_shutdown,
+	};
+	struct weir_stream_opts opts = {
+		.size = sizeof(opts), .in_size = 16, .out_size = 16,
+	};
+	struct weir_reactor *r = start_reactor(state);
+	struct inside l = { .r = r, .cancel = &rec.op };
+	struct weir_stream *s;
+	char buf[64] = "";
+
+	assert_int_equal(weir_stream_create(&s, r, &ops, &l, &opts), 0);
+	assert_int_equal(RUN(r, weir_stream_read(s, &rec.op, buf, 64)),
+			 -ECANCELED);
+	assert_int_equal(RUN(r, weir_stream_read(s, &rec.op, buf, 8)),
+			 -ECANCELED);
+	assert_int_equal(RUN(r, weir_stream_write(s, &rec.op, buf, 64, 0)),
+			 -ECANCELED);
+	assert_int_equal(RUN(r, weir_stream_shutdown(s, &rec.op)), -ECANCELED);
 	end_stream(r, s);
 }
 
@@ -1356,6 +1585,19 @@ static void stopped_reactor_cancels_and_closes(void **state)
 	close(fd[1]);
 }
 
+static void transport_is_closed_in_a_stopped_reactor(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct loop l = { .r = r };
+	struct weir_stream *s;
+
+	assert_int_equal(weir_stream_create(&s, r, &loop_ops, &l, NULL), 0);
+	weir_reactor_stop(r);
+	UNTIL(r, weir_reactor_state(r) == WEIR_REACTOR_STOPPED);
+	assert_int_equal(RUN(r, weir_stream_close(s, &rec.op)), -ESHUTDOWN);
+	assert_int_equal(l.closed, 1);
+}
+
 static void restarted_reactor_goes_on_with_its_streams(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1523,6 +1765,34 @@ static void arguments_are_checked(void **state)
 	end_stream(r, in);
 	close(a[1]);
 	close(b[1]);
+}
+
+static void refusals_name_the_call(void **state)
+{
+	static const char *const names[] = {
+		"weir_stream_read: ", "weir_stream_read_exact: ",
+		"weir_stream_read_until: ", "weir_stream_write: ",
+		"weir_stream_writev: ", "weir_stream_flush: ",
+		"weir_stream_shutdown: ", "weir_stream_sendfile: ",
+		"weir_stream_pipe: ",
+	};
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_stream *in, *out;
+	int fd[2];
+
+	pipe_pair(fd);
+	assert_int_equal(weir_stream_create_fd(&in, r, fd[0], -1, NULL), 0);
+	assert_int_equal(weir_stream_create_fd(&out, r, -1, fd[1], NULL), 0);
+	rec_init(&rec);
+	for (int n = 0; n < (int)N_OF(names); n++) {
+		assert_int_equal(start_nth(n, n < 3 ? out : in, in, &rec.op),
+				 -EOPNOTSUPP);
+		assert_starts_with(weir_why(), names[n]);
+	}
+	assert_int_equal(weir_stream_put(in, "x", 1, 0), -EOPNOTSUPP);
+	assert_starts_with(weir_why(), "weir_stream_put: ");
+	end_stream(r, in);
+	end_stream(r, out);
 }
 
 static void creation_says_what_is_wrong(void **state)
@@ -1751,10 +2021,12 @@ int main(void)
 		CASE(cancelled_write_tells_what_is_in_the_stream),
 		CASE(held_bytes_wait_for_more),
 		CASE(stream_that_was_shut_refuses_writes),
+		CASE(second_shutdown_waits_for_the_first),
 		CASE(broken_connection_fails_all_writes),
 		CASE(descriptors_with_one_direction_have_one),
 		CASE(file_is_read_to_its_end),
 		CASE(file_is_sent_to_a_socket),
+		CASE(file_in_the_page_cache_is_not_copied),
 		CASE(file_that_is_on_disk_is_sent),
 		CASE(file_is_sent_to_a_pipe),
 		CASE(cancelled_file_tells_what_was_sent),
@@ -1762,11 +2034,14 @@ int main(void)
 		CASE(file_that_cannot_be_read_fails_its_send_alone),
 		CASE(pipe_moves_all_and_the_end),
 		CASE(pipe_ends_at_its_limit),
+		CASE(pipe_refuses_what_follows_its_shutdown),
 		CASE(cancelled_pipe_loses_no_bytes),
 		CASE(pipe_tells_which_side_failed),
 		CASE(closed_stream_ends_its_pipe),
 		CASE(transport_of_the_program_moves_bytes),
 		CASE(refused_send_is_not_tried_again_at_once),
+		CASE(refused_receive_fails_the_read_that_waits),
+		CASE(transport_may_cancel_what_it_is_called_for),
 		CASE(writes_go_on_at_the_low_mark),
 		CASE(error_comes_after_the_bytes_before_it),
 		CASE(transport_may_close_its_stream),
@@ -1774,10 +2049,12 @@ int main(void)
 		CASE(close_ends_all_operations_before_it),
 		CASE(buffers_of_the_program_are_its_own_again),
 		CASE(stopped_reactor_cancels_and_closes),
+		CASE(transport_is_closed_in_a_stopped_reactor),
 		CASE(restarted_reactor_goes_on_with_its_streams),
 		CASE(stream_works_with_a_full_reactor),
 		CASE(operations_are_refused_alike),
 		CASE(arguments_are_checked),
+		CASE(refusals_name_the_call),
 		CASE(creation_says_what_is_wrong),
 		CASE(streams_agree_with_their_model),
 	};
