@@ -28,11 +28,32 @@ static const char *reason(void)
 	return text ? text : "no reason";
 }
 
+/*
+ * OpenSSL takes whom it trusts from @other, too, but not whether it asks clients
+ * for a certificate: both stay those of the connection.  It calls twice in a
+ * handshake with a second hello.
+ */
+static void change_certificate(SSL *ssl, struct weir_tls_context *other)
+{
+	SSL_CTX *use = tls_context_use(other);
+	STACK_OF(X509_NAME) *names = SSL_get_client_CA_list(ssl);
+	X509_STORE *trusted = NULL;
+
+	SSL_get0_verify_cert_store(ssl, &trusted);
+	if (!trusted)
+		trusted = SSL_CTX_get_cert_store(SSL_get_SSL_CTX(ssl));
+	X509_STORE_up_ref(trusted);
+	names = names ? SSL_dup_CA_list(names) : sk_X509_NAME_new_null();
+	SSL_set_SSL_CTX(ssl, use);
+	SSL_set0_verify_cert_store(ssl, trusted);
+	SSL_set_client_CA_list(ssl, names);
+	SSL_CTX_free(use);
+}
+
 static int choose_name(SSL *ssl, int *alert, void *arg)
 {
 	struct weir_tls_context *ctx = arg, *other = NULL;
 	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-	SSL_CTX *use;
 
 	if (!name)
 		return SSL_TLSEXT_ERR_NOACK;
@@ -40,11 +61,8 @@ static int choose_name(SSL *ssl, int *alert, void *arg)
 		*alert = SSL_AD_UNRECOGNIZED_NAME;
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	}
-	if (other) {
-		use = tls_context_use(other);
-		SSL_set_SSL_CTX(ssl, use);
-		SSL_CTX_free(use);
-	}
+	if (other)
+		change_certificate(ssl, other);
 	return SSL_TLSEXT_ERR_OK;
 }
 
@@ -124,7 +142,7 @@ static int load_trust(const struct weir_tls_context *ctx, SSL_CTX *use)
 	}
 	if ((file && access(file, R_OK)) || (dir && access(dir, R_OK)))
 		return why(-ENOENT, CALL ": cannot read %s",
-			   file ? file : dir);
+			   file && access(file, R_OK) ? file : dir);
 	ERR_clear_error();
 	if (SSL_CTX_load_verify_locations(use, file, dir) != 1)
 		return why(-EKEYREJECTED, CALL ": %s has no certificates: %s",
@@ -259,7 +277,7 @@ int weir_tls_context_create(struct weir_tls_context **ret,
 /* The keys of tickets and the certificates that are trusted stay. */
 int weir_tls_context_reload(struct weir_tls_context *ctx)
 {
-	SSL_CTX *fresh = new_ctx(ctx), *old = ctx->use;
+	SSL_CTX *fresh = new_ctx(ctx), *old, *replaced;
 	unsigned char keys[TICKET_KEYS];
 	int err;
 
@@ -270,6 +288,7 @@ int weir_tls_context_reload(struct weir_tls_context *ctx)
 		SSL_CTX_free(fresh);
 		return err;
 	}
+	old = tls_context_use(ctx);
 	X509_STORE_up_ref(SSL_CTX_get_cert_store(old));
 	SSL_CTX_set_cert_store(fresh, SSL_CTX_get_cert_store(old));
 	if (ctx->ca_file && ctx->opts.flags & WEIR_TLS_SERVER)
@@ -278,8 +297,10 @@ int weir_tls_context_reload(struct weir_tls_context *ctx)
 	if (SSL_CTX_get_tlsext_ticket_keys(old, keys, sizeof(keys)) == 1)
 		SSL_CTX_set_tlsext_ticket_keys(fresh, keys, sizeof(keys));
 	pthread_mutex_lock(&ctx->lock);
+	replaced = ctx->use;
 	ctx->use = fresh;
 	pthread_mutex_unlock(&ctx->lock);
+	SSL_CTX_free(replaced);
 	SSL_CTX_free(old);
 	return 0;
 }

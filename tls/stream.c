@@ -133,13 +133,31 @@ static void finish(struct weir_op **op, int64_t res)
 		weir_op_finish(ended, res);
 }
 
+/* End the write with what was sent, or @err.  A record that is on its way counts
+ * as sent. */
+static void leave_send(struct conn *c, int err)
+{
+	size_t sent = c->done + c->tried;
+
+	c->owed += c->tried;	/* One of them is 0. */
+	c->done = c->tried = 0;
+	finish(&c->send, sent ? (int64_t)sent : err);
+}
+
+/* End all that waits, with @err, which is no end of the connection. */
+static void cannot_wait(struct conn *c, int err)
+{
+	finish(&c->handshake, err);
+	finish(&c->recv, err);
+	leave_send(c, err);
+	finish(&c->shut, err);
+}
+
 static void fail(struct conn *c, int err)
 {
 	c->failed = err;
-	finish(&c->handshake, err);
-	finish(&c->recv, err);
 	finish(&c->send, err);
-	finish(&c->shut, err);
+	cannot_wait(c, err);
 }
 
 /* What OpenSSL has failed with; its words are kept. */
@@ -163,15 +181,6 @@ static int errno_of(struct conn *c)
 			       SSL_R_UNEXPECTED_EOF_WHILE_READING))
 		return -ECONNABORTED;
 	return -EPROTO;
-}
-
-/* The lower stream refuses to be waited for: this is no end of the connection. */
-static void cannot_wait(struct conn *c, int err)
-{
-	finish(&c->handshake, err);
-	finish(&c->recv, err);
-	finish(&c->send, err);
-	finish(&c->shut, err);
 }
 
 static void await(struct conn *c, int want)
@@ -303,6 +312,8 @@ static void try_shut(struct conn *c)
 	}
 	if (c->flushed)
 		finish(&c->shut, 0);
+	else if (c->lower_err)
+		fail(c, c->lower_err);
 	else
 		await(c, SSL_ERROR_WANT_WRITE);
 }
@@ -310,7 +321,7 @@ static void try_shut(struct conn *c)
 static void go_once(struct conn *c)
 {
 	if (c->closing ||
-	    !(c->handshake || c->recv || c->send || c->shut))
+	    !(c->handshake || c->recv || c->send || c->shut || c->owed))
 		return;
 	if (c->failed) {
 		fail(c, c->failed);
@@ -320,7 +331,7 @@ static void go_once(struct conn *c)
 		return;
 	if (c->recv)
 		try_recv(c);
-	if ((c->send || c->shut) && !c->failed && try_owed(c)) {
+	if ((c->send || c->shut || c->owed) && !c->failed && try_owed(c)) {
 		if (c->send)
 			try_send(c);
 		if (c->shut && !c->send && !c->failed)
@@ -328,8 +339,8 @@ static void go_once(struct conn *c)
 	}
 }
 
-/* OpenSSL takes a session to be bad whose connection has not said its end; a program
- * may close one for other reasons. */
+/* OpenSSL removes the session of a connection without close_notify; a program may
+ * close one for other reasons. */
 static void conn_free(struct conn *c)
 {
 	if (c->ssl && !c->failed)
@@ -369,9 +380,11 @@ static void lower_ended(struct conn *c, int64_t res)
 		free_if_idle(c);
 		return;
 	}
-	if (res == -ECANCELED)
-		cannot_wait(c, -ECANCELED);
-	else if (res < 0)
+	if (res == -ECANCELED || res == -EAGAIN || res == -ESHUTDOWN) {
+		cannot_wait(c, (int)res);
+		return;
+	}
+	if (res < 0)
 		c->lower_err = (int)res;
 	go_on(c);
 }
@@ -418,16 +431,10 @@ static int tls_recv(void *arg, struct weir_op *op, void *buf, size_t len)
 	return 0;
 }
 
-/* A record that is on its way counts as sent. */
 static void cancel_send(struct weir_op *op, void *arg)
 {
-	struct conn *c = arg;
-	size_t sent = c->done + c->tried;
-
 	(void)op;
-	c->owed = c->tried;
-	c->tried = 0;
-	finish(&c->send, sent ? (int64_t)sent : -ECANCELED);
+	leave_send(arg, -ECANCELED);
 }
 
 static int tls_send(void *arg, struct weir_op *op, const struct iovec *iov,

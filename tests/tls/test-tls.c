@@ -4,6 +4,7 @@
 
 #include "tests/support/harness.h"
 
+#include <weir/socket.h>
 #include <weir/tls/tls.h>
 
 #include "tests/support/tls-fixture.h"
@@ -419,6 +420,40 @@ static void names_choose_contexts(void **state)
 	weir_tls_context_destroy(other);
 }
 
+/* Trust is the connection's, whatever the chosen context would trust. */
+static void chosen_context_changes_no_trust(void **state)
+{
+	struct weir_tls_opts s = server_opts("server.pem"), c = client_opts();
+	struct weir_tls_opts o = server_opts("other.pem");
+	struct weir_tls_context *other;
+	struct pair p;
+
+	c.cert_file = tls_path("client.pem");
+	s.flags |= WEIR_TLS_NEED_CERT;
+	s.choose_name = by_name;
+	for (int known = 0; known < 2; known++) {
+		s.ca_file = tls_path(known ? "ca.pem" : "other.pem");
+		o.ca_file = tls_path(known ? "other.pem" : "ca.pem");
+		assert_int_equal(weir_tls_context_create(&other, &o), 0);
+		s.arg = other;
+		if (!known)
+			pair_begin(&p, state, &c, &s);
+		else
+			assert_int_equal(weir_tls_context_create(&p.ctx[SERVER],
+								 &s), 0);
+		p.host = "other.test";
+		pair_connect(&p);
+		assert_int_equal(result(p.r, &p.shook[SERVER]),
+				 known ? 0 : -EKEYREJECTED);
+		assert_string_equal(info_of(&p, CLIENT).subject,
+				    "/CN=other.test");
+		pair_close(&p);
+		weir_tls_context_destroy(p.ctx[SERVER]);
+		weir_tls_context_destroy(other);
+	}
+	weir_tls_context_destroy(p.ctx[CLIENT]);
+}
+
 /* Closes the server's stream, which asks by it. */
 static int close_it(void *arg, const char *name, struct weir_tls_context **ret)
 {
@@ -526,6 +561,29 @@ static void certificates_are_reloaded(void **state)
 	pair_end(&p);
 }
 
+static void *reload_often(void *ctx)
+{
+	for (int i = 0; i < 300; i++)
+		assert_int_equal(weir_tls_context_reload(ctx), 0);
+	return NULL;
+}
+
+static void threads_reload_at_the_same_time(void **state)
+{
+	struct weir_tls_opts s = server_opts("server.pem");
+	struct weir_tls_context *ctx;
+	pthread_t threads[4];
+
+	(void)state;
+	assert_int_equal(weir_tls_context_create(&ctx, &s), 0);
+	for (size_t i = 0; i < N_OF(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, reload_often,
+						ctx), 0);
+	for (size_t i = 0; i < N_OF(threads); i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	weir_tls_context_destroy(ctx);
+}
+
 static void directions_end_alone(void **state)
 {
 	struct pair p;
@@ -545,6 +603,17 @@ static void directions_end_alone(void **state)
 			 0);
 	assert_int_equal(RUN(p.r, weir_stream_read(p.s[CLIENT], &rec.op, buf,
 						   8)), 0);
+	pair_end(&p);
+}
+
+static void shutdown_fails_with_the_connection(void **state)
+{
+	struct pair p;
+
+	pair_begin(&p, state, NULL, NULL);
+	pair_shake(&p);
+	close_one(&p, SERVER);
+	assert_true(RUN(p.r, weir_stream_shutdown(p.s[CLIENT], &rec.op)) < 0);
 	pair_end(&p);
 }
 
@@ -653,11 +722,26 @@ static void handshake_has_a_deadline_and_a_cancel(void **state)
 	pair_end(&p);
 }
 
+/* Returns how many of @len bytes are in the stream. */
+static size_t cancelled_write(struct pair *p, const char *data, size_t len)
+{
+	struct rec out;
+
+	rec_init(&out);
+	STARTS(weir_stream_write(p->s[CLIENT], &out.op, data, len, 0));
+	some_turns(p->r, 50);
+	assert_int_equal(out.calls, 0);
+	assert_int_equal(weir_op_cancel(&out.op), 0);
+	assert_int_equal(result(p->r, &out), -ECANCELED);
+	assert_true(out.detail.bytes < len);
+	return out.detail.bytes;
+}
+
 static void cancelled_operations_leave_a_sound_connection(void **state)
 {
 	static char sent[3000000], got[3000000];
 	struct rec in, out, shut;
-	size_t sum, n = 0;
+	size_t sum = 0, n = 0;
 	struct pair p;
 
 	fill_pattern(sent, sizeof(sent), 0, 1);
@@ -669,15 +753,9 @@ static void cancelled_operations_leave_a_sound_connection(void **state)
 		assert_int_equal(weir_op_cancel(&in.op), 0);
 		assert_int_equal(result(p.r, &in), -ECANCELED);
 	}
-	/* Nobody reads, so the write cannot end. */
-	rec_init(&out);
-	STARTS(weir_stream_write(p.s[CLIENT], &out.op, sent, sizeof(sent), 0));
-	some_turns(p.r, 50);
-	assert_int_equal(out.calls, 0);
-	assert_int_equal(weir_op_cancel(&out.op), 0);
-	assert_int_equal(result(p.r, &out), -ECANCELED);
-	sum = out.detail.bytes;
-	assert_true(sum < sizeof(sent));
+	/* The peer does not read, so the writes cannot end. */
+	for (int i = 0; i < 3; i++)
+		sum += cancelled_write(&p, sent + sum, sizeof(sent) - sum);
 	rec_init(&out);
 	rec_init(&shut);
 	STARTS(weir_stream_write(p.s[CLIENT], &out.op, sent + sum,
@@ -696,6 +774,99 @@ static void cancelled_operations_leave_a_sound_connection(void **state)
 						   1)), 0);
 	assert_int_equal(result(p.r, &shut), 0);
 	pair_end(&p);
+}
+
+/* Its last record, too, which had no capacity when it was cancelled. */
+static void cancelled_write_is_sent_without_another(void **state)
+{
+	static char sent[3000000], got[3000000];
+	struct pair p;
+	size_t sum;
+
+	fill_pattern(sent, sizeof(sent), 0, 1);
+	pair_begin(&p, state, NULL, NULL);
+	pair_shake(&p);
+	sum = cancelled_write(&p, sent, sizeof(sent));
+	assert_int_equal(RUN(p.r, weir_stream_read_exact(p.s[SERVER], &rec.op,
+							 got, sum)), sum);
+	assert_memory_equal(sent, got, sum);
+	pair_end(&p);
+}
+
+/* A transport whose next receive, or send, has no capacity. */
+struct busy {
+	struct weir_reactor *r;
+	int fd;
+	bool recv_fails, send_fails;
+};
+
+static int busy_fail(struct busy *b, struct weir_op *op)
+{
+	int err = weir_op_start(b->r, op, NULL, NULL);
+
+	if (!err)
+		weir_op_finish(op, -EAGAIN);
+	return err;
+}
+
+static int busy_recv(void *arg, struct weir_op *op, void *buf, size_t len)
+{
+	struct busy *b = arg;
+	bool fails = b->recv_fails;
+
+	b->recv_fails = false;
+	return fails ? busy_fail(b, op) :
+		       weir_recv(b->r, op, b->fd, buf, len, 0);
+}
+
+static int busy_send(void *arg, struct weir_op *op, const struct iovec *iov,
+		     uint32_t n, uint32_t flags)
+{
+	struct busy *b = arg;
+	bool fails = b->send_fails;
+
+	(void)flags;
+	b->send_fails = false;
+	return fails ? busy_fail(b, op) :
+		       weir_sendv(b->r, op, b->fd, iov, n, 0);
+}
+
+static void lack_of_capacity_below_is_no_end(void **state)
+{
+	static const struct weir_stream_ops ops = {
+		.size = sizeof(ops), .name = "busy", .recv = busy_recv,
+		.send = busy_send,
+	};
+	struct weir_tls_stream_opts opts = {
+		.size = sizeof(opts), .host = "server.test",
+	};
+	struct weir_stream *lower;
+	struct busy b = { 0 };
+	struct pair p;
+	int fd[2];
+
+	pair_begin(&p, state, NULL, NULL);
+	socket_pair(fd);
+	b.r = p.r;
+	b.fd = fd[0];
+	p.s[SERVER] = over(&p, SERVER, fd[1]);
+	assert_int_equal(weir_stream_create(&lower, p.r, &ops, &b, NULL), 0);
+	assert_int_equal(weir_tls_stream_create(&p.s[CLIENT], p.r, lower,
+						p.ctx[CLIENT], &opts), 0);
+	b.recv_fails = true;
+	assert_int_equal(RUN(p.r, weir_tls_handshake(p.s[CLIENT], &rec.op)),
+			 -EAGAIN);
+	assert_string_equal(weir_tls_error(p.s[CLIENT]), "");
+	move(&p, CLIENT, 1000, 1000);
+	b.send_fails = true;
+	move(&p, CLIENT, 300000, 1000);
+	b.send_fails = true;
+	assert_int_equal(RUN(p.r, weir_stream_shutdown(p.s[CLIENT], &rec.op)),
+			 -EAGAIN);
+	assert_int_equal(RUN(p.r, weir_stream_shutdown(p.s[CLIENT], &rec.op)),
+			 0);
+	pair_end(&p);
+	close(fd[0]);
 }
 
 static void close_ends_what_is_in_flight(void **state)
@@ -891,13 +1062,18 @@ int main(void)
 		CASE(clients_have_certificates_if_needed),
 		CASE(protocols_are_agreed_on),
 		CASE(names_choose_contexts),
+		CASE(chosen_context_changes_no_trust),
 		CASE(name_function_may_close_its_stream),
 		CASE(sessions_are_resumed),
 		CASE(certificates_are_reloaded),
+		REAL(threads_reload_at_the_same_time),
 		CASE(directions_end_alone),
+		CASE(shutdown_fails_with_the_connection),
 		CASE(connection_that_was_cut_has_not_ended),
 		CASE(handshake_has_a_deadline_and_a_cancel),
 		CASE(cancelled_operations_leave_a_sound_connection),
+		CASE(cancelled_write_is_sent_without_another),
+		CASE(lack_of_capacity_below_is_no_end),
 		CASE(close_ends_what_is_in_flight),
 		CASE(rubbish_is_no_handshake),
 		CASE(versions_in_common_are_needed),
