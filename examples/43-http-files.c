@@ -6,14 +6,14 @@
  *	43-http-files PORT DIRECTORY
  *
  * A connection is a stream: a request is what comes before an empty line, the
- * answer a header that is put into the stream and a file that is sent by it.
- * What a client may cost is bounded: the size of a request, its time, the time
- * of an answer, and the number of connections.  Nothing outside of the directory
- * is opened, whatever a path or a symbolic link says.
+ * answer a header that is written to the stream and a file that is sent by it.
+ * The constants below bound what a client may cost.  Nothing outside of the
+ * directory is opened, whatever a path or a symbolic link says.
  *
  * Without a port it serves a file to itself, and ends.
  */
 
+#define _GNU_SOURCE 1
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/openat2.h>
@@ -35,7 +35,7 @@ struct client {
 	struct weir_op op;
 	struct weir_stream *s;
 	int fd;			/* The file, or -1. */
-	uint64_t until;
+	uint64_t until, off, len;
 	struct request rq;
 	char head[HEAD_MAX], answer[HEAD_MAX + 512];
 };
@@ -43,6 +43,7 @@ struct client {
 static struct weir_reactor *reactor;
 static struct weir_acceptor *acceptor;
 static int root, clients, result = 1;
+static char got[4096];		/* The answer to serve_itself(). */
 
 static void next_request(struct client *c);
 
@@ -91,11 +92,21 @@ static void on_sent(struct weir_op *op, int64_t res)
 		close(c->fd);
 	c->fd = -1;
 	op->fn = on_shut;
-	if (res < (int64_t)(uintptr_t)op->data)
+	if (res < (int64_t)c->len)
 		hang_up(c);	/* A file that became shorter, too. */
 	else if (c->rq.keep)
 		next_request(c);
 	else if (weir_stream_shutdown(c->s, op))
+		hang_up(c);
+}
+
+static void on_header(struct weir_op *op, int64_t res)
+{
+	struct client *c = weir_container_of(op, struct client, op);
+
+	op->fn = on_sent;
+	weir_op_set_deadline(op, c->until);
+	if (res < 0 || weir_stream_sendfile(c->s, op, c->fd, c->off, c->len, 0))
 		hang_up(c);
 }
 
@@ -116,21 +127,18 @@ static void answer(struct client *c, int status, const char *extra,
 	n += sprintf(c->answer + n, "\r\n");
 	if (c->rq.is_head || status == 304 || c->fd < 0)
 		len = 0;
-	c->op.fn = on_sent;
-	c->op.data = (void *)(uintptr_t)(len ? len : n);
-	weir_op_set_deadline(&c->op, weir_reactor_now(reactor) + IDLE +
-			     (uint64_t)len / RATE_MIN * WEIR_SEC);
-	if (len ? weir_stream_put(c->s, c->answer, (size_t)n,
-				  WEIR_STREAM_MORE) ||
-		  weir_stream_sendfile(c->s, &c->op, c->fd, (uint64_t)off,
-				       (uint64_t)len, 0) :
-		  weir_stream_write(c->s, &c->op, c->answer, (size_t)n, 0))
+	c->op.fn = len ? on_header : on_sent;
+	c->off = (uint64_t)off;
+	c->len = (uint64_t)len;
+	c->until = weir_reactor_now(reactor) + IDLE + c->len / RATE_MIN * WEIR_SEC;
+	weir_op_set_deadline(&c->op, c->until);
+	if (weir_stream_write(c->s, &c->op, c->answer, (size_t)n,
+			      len ? WEIR_STREAM_MORE : 0))
 		hang_up(c);
 }
 
-static void answer_error(struct client *c, int status, int keep)
+static void answer_error(struct client *c, int status)
 {
-	c->rq.keep &= keep;
 	answer(c, status, status == 405 ? "Allow: GET, HEAD\r\n" : "", 0, 0);
 }
 
@@ -157,21 +165,16 @@ static void answer_file(struct client *c, const struct stat *st)
 static void on_open(struct weir_op *op, int64_t res)
 {
 	struct client *c = weir_container_of(op, struct client, op);
-	struct stat st;
+	struct stat st = { 0 };
 
-	if (res < 0) {
-		answer_error(c, res == -EACCES ? 403 : res == -ENAMETOOLONG ?
-			     414 : res == -EMFILE ? 503 : 404, 1);
-		return;
-	}
 	c->fd = (int)res;
-	if (!fstat(c->fd, &st) && S_ISREG(st.st_mode)) {
+	if (res < 0)
+		answer_error(c, res == -EACCES ? 403 : res == -ENAMETOOLONG ?
+			     414 : res == -EMFILE ? 503 : 404);
+	else if (fstat(c->fd, &st) || !S_ISREG(st.st_mode))
+		answer_error(c, S_ISDIR(st.st_mode) ? 404 : 403);
+	else
 		answer_file(c, &st);
-		return;
-	}
-	close(c->fd);
-	c->fd = -1;
-	answer_error(c, S_ISDIR(st.st_mode) ? 404 : 403, 1);
 }
 
 /* Without openat2(2) a link may lead out, so a file must not be one. */
@@ -200,15 +203,14 @@ static void on_request(struct weir_op *op, int64_t res)
 	int status;
 
 	if (res == -EMSGSIZE) {
-		answer_error(c, 431, 0);
+		c->rq.keep = 0;
+		answer_error(c, 431);
 	} else if (res <= 0) {
 		hang_up(c);
+	} else if ((status = http_parse(&c->rq, c->head, (size_t)res)) == 200) {
+		open_file(c);
 	} else {
-		status = http_parse(&c->rq, c->head, (size_t)res);
-		if (status == 200)
-			open_file(c);
-		else
-			answer_error(c, status, status == 404);
+		answer_error(c, status);
 	}
 }
 
@@ -236,8 +238,6 @@ static void on_connection(struct weir_acceptor *a, int fd, void *arg)
 		weir_acceptor_set(acceptor, 0);
 	next_request(c);
 }
-
-static char got[4096];
 
 /* What serve_itself() has asked for ends with "hello". */
 static void on_answer(struct weir_op *op, int64_t res)

@@ -127,8 +127,8 @@ static int parse_field(struct request *rq, char *line, int *hosts)
 	return 200;
 }
 
-/* Parse @head, which ends with an empty line.  Returns an HTTP status; after one
- * that is not 200 the connection ends. */
+/* Parse @head, which ends with an empty line.  Returns an HTTP status.  Without 200
+ * .keep is 0: there may be fields, and a body, that were not understood. */
 static int http_parse(struct request *rq, char *head, size_t len)
 {
 	char *line = head, *next, *target, *version;
@@ -157,12 +157,12 @@ static int http_parse(struct request *rq, char *head, size_t len)
 	for (line = next + 2; status == 200 && *line; line = next + 2) {
 		next = strstr(line, "\r\n");
 		*next = 0;
-		if (strpbrk(line, "\r\n"))
-			return 400;
-		status = parse_field(rq, line, &hosts);
+		status = strpbrk(line, "\r\n") ? 400 :
+						parse_field(rq, line, &hosts);
 	}
 	if (status == 200 && hosts != 1 && version[7] != '0')
 		status = 400;
+	rq->keep &= status == 200;
 	return status;
 }
 
@@ -198,7 +198,6 @@ static const char *http_reason(int status)
 	switch (status) {
 	case 200: return "OK";
 	case 206: return "Partial Content";
-	case 301: return "Moved Permanently";
 	case 304: return "Not Modified";
 	case 403: return "Forbidden";
 	case 404: return "Not Found";

@@ -6,7 +6,8 @@
  *
  * Whatever it is, the answer has one of the statuses that the server knows; a
  * path that is opened is relative, ends, has no part ".." and no control
- * character; and bytes that are sent are bytes of the file.
+ * character; bytes that are sent are bytes of the file; and a connection goes on
+ * only after a request that was understood.
  */
 
 #include "tests/fuzz/fuzz-fixture.h"
@@ -56,6 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	status = http_parse(&rq, head, size + 4);
 	free(head);
 	MUST(strcmp(http_reason(status), "Bad Request") || status == 400);
+	MUST(status == 200 || !rq.keep);
 	if (status == 200) {
 		check_path(rq.path);
 		MUST(http_type(rq.path));

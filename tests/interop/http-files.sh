@@ -28,6 +28,7 @@ touch -d '2026-01-02 03:04:05 UTC' www/small.txt
 
 start()
 {
+	: >where
 	WEIR_BACKEND=$backend "$server" 0 www >where 2>server.err &
 	pid=$!
 	for _ in $(seq 500); do
@@ -166,6 +167,8 @@ t_hostile_requests_are_refused()
 	asks 400 "GET / HTTP/1.1\r\n${h}A: b\nC: d\r\n\r\n"
 	asks 400 "GET / HTTP/1.1\r\n$h: empty\r\n\r\n"
 	asks 400 "GET /\0000 HTTP/1.1\r\n$h\r\n"
+	asks 404 "GET /.. HTTP/1.1\r\n${h}Content-Length: 31\r\n\r\nGET / \
+HTTP/1.1\r\n$h\r\n"
 	asks 505 "GET / HTTP/2.0\r\n$h\r\n"
 	asks 405 "DELETE / HTTP/1.1\r\n$h\r\n"
 	asks 413 "GET / HTTP/1.1\r\n${h}Content-Length: 5\r\n\r\nhello"
@@ -189,6 +192,25 @@ Connection: close\r\n\r\nGET / $one"
 GET / HTTP/1.0\r\n\r\n"
 }
 
+# Its answers do not fit into any buffer while it does not read.
+t_slow_client_gets_all_answers()
+{
+	python3 -c '
+import socket, sys, threading, time
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+one = b"GET /small.txt HTTP/1.1\r\nHost: h\r\n"
+def ask():
+    s.sendall((one + b"\r\n") * 39999 + one + b"Connection: close\r\n\r\n")
+asker = threading.Thread(target=ask)
+asker.start()
+time.sleep(0.5)
+got = b"".join(iter(lambda: s.recv(1 << 20), b""))
+asker.join()
+sys.exit("%d answers" % got.count(b"\r\n\r\nsmall\n")
+         if got.count(b"\r\n\r\nsmall\n") != 40000 else 0)
+' "$port" 2>out || wrong "$(cat out)"
+}
+
 t_many_at_once_by_wrk()
 {
 	for name in small.txt large; do
@@ -210,6 +232,7 @@ for backend in $(backends); do
 	run t_no_path_leads_out "$(has curl)"
 	run t_hostile_requests_are_refused "$no_python"
 	run t_pipelined_requests_are_answered_in_order "$no_python"
+	run t_slow_client_gets_all_answers "$no_python"
 	run t_many_at_once_by_wrk "$(has wrk)"
 	run stop
 done
