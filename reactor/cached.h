@@ -6,7 +6,7 @@
  * Reads that the page cache answers: a copy, which is done at once, and costs far
  * less than a worker, or a ring that would be entered for it alone.
  *
- * Whether a file is one to try this with is asked of the kernel once in
+ * Whether a file is one to try this with is checked by fstat(2) once in
  * CACHED_USES reads, and kept by descriptor.  After a read that was not in the
  * cache some are not tried, more each time.
  */
