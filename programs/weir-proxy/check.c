@@ -95,20 +95,25 @@ static void judge(struct server *s, bool good)
 }
 
 /* And again after a while. */
-static void conclude(struct server *s, bool good)
+static void wait_for_next(struct server *s)
 {
 	struct weir_reactor *r = reactor_of(s);
 
 	close_it(s);
-	if (is_over(s)) {
-		finish(s);
-		return;
-	}
-	judge(s, good);
 	s->check.op.fn = on_waited;
-	if (weir_sleep_until(r, &s->check.op, weir_reactor_now(r) +
+	/* One that was set for a start that failed is still there. */
+	weir_op_set_deadline(&s->check.op, WEIR_FOREVER);
+	if (is_over(s) ||
+	    weir_sleep_until(r, &s->check.op, weir_reactor_now(r) +
 			     s->target->route->check_ns))
 		finish(s); /* It is stopping. */
+}
+
+static void conclude(struct server *s, bool good)
+{
+	if (!is_over(s))
+		judge(s, good);
+	wait_for_next(s);
 }
 
 /* ---- the probe ---- */
@@ -149,8 +154,12 @@ static void on_connected(struct weir_op *op, int64_t res)
 	const char *path = s->target->route->check_path;
 	int len;
 
+	if (res == -ECANCELED) {
+		wait_for_next(s);
+		return;
+	}
 	if (res < 0 || !path || is_over(s)) {
-		conclude(s, res == -ECANCELED ? !s->down : !res);
+		conclude(s, !res);
 		return;
 	}
 	len = snprintf(s->check.request, sizeof(s->check.request),
@@ -174,7 +183,7 @@ static void probe(struct server *s)
 	if (s->check.fd < 0 ||
 	    weir_connect(reactor_of(s), &s->check.op, s->check.fd,
 			 (const struct sockaddr *)&s->addr.sa, s->addr.len))
-		conclude(s, !s->down); /* It says nothing of the server. */
+		wait_for_next(s); /* It says nothing of the server. */
 }
 
 /* Once for each server that comes. */
