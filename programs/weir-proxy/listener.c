@@ -20,6 +20,8 @@ static void listener_free(struct listener *l)
 {
 	struct core *core = l->core;
 
+	if (l->taken >= 0)
+		close(l->taken);
 	close(l->fd);
 	free(l);
 	core->n_listeners--;
@@ -52,11 +54,8 @@ static void on_connection(struct weir_op *op, int64_t res)
 {
 	struct listener *l = weir_container_of(op, struct listener, op);
 
-	/* Another listener may have had the last place. */
-	if (res >= 0 && (l->gone || core_is_full(l->core)))
-		close((int)res);
-	else if (res >= 0)
-		conn_create(l, (int)res);
+	if (res >= 0)
+		l->taken = (int)res;
 	if (l->gone)
 		listener_free(l);
 	else if (res < 0)
@@ -65,14 +64,26 @@ static void on_connection(struct weir_op *op, int64_t res)
 		listener_go_on(l);
 }
 
-/* Nothing happens if it is at it, if the core is full, or if addresses are still
- * looked up. */
+static bool may_go_on(const struct listener *l)
+{
+	return !weir_op_is_busy(&l->op) && !core_is_full(l->core) &&
+	       route_is_ready(l->listen->route);
+}
+
+/*
+ * Nothing happens if it is at it, if the core is full, or if addresses are still
+ * looked up.  Both may have become so while it accepted, by another listener or a
+ * reload: what was taken waits.
+ */
 void listener_go_on(struct listener *l)
 {
-	int err;
+	int fd = l->taken, err;
 
-	if (weir_op_is_busy(&l->op) || core_is_full(l->core) ||
-	    !route_is_ready(l->listen->route))
+	if (may_go_on(l) && fd >= 0) {
+		l->taken = -1;
+		conn_create(l, fd);
+	}
+	if (!may_go_on(l))
 		return;
 	l->op.fn = on_connection;
 	err = weir_accept(l->core->r, &l->op, l->fd, NULL, NULL, 0);
@@ -89,6 +100,7 @@ int listener_create(struct core *c, struct listen *listen)
 	l->core = c;
 	l->listen = listen;
 	l->fd = listen->fd;
+	l->taken = -1;
 	listen->fd = -1;
 	memcpy(l->name, listen->name, sizeof(l->name));
 	l->next = c->listeners;

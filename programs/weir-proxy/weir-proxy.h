@@ -219,6 +219,7 @@ struct listener {
 	struct core *core;
 	struct listen *listen;	/* Of the core's configuration. */
 	int fd;
+	int taken;		/* A connection that waits; -1: none. */
 	bool gone;
 	bool failed;		/* That was said. */
 	char name[NAME_MAX_ADDRESS];

@@ -191,63 +191,30 @@ static void target_with_the_fewest_connections_is_chosen(void **state)
 
 /* ---- health checks ---- */
 
-/* Accept and close what checks bring, until @fd has something else: a line. */
-static void await_check(int fd)
+#define GOOD "HTTP/1.1 204 No Content\r\n\r\n"
+#define BAD "HTTP/1.1 503 Unavailable\r\n\r\n"
+
+/* Answer a check that has come at @fd; true: it was a client, who says "x". */
+static bool answer_one(int fd, const char *answer)
 {
-	close(take(fd));
+	char buf[512] = "";
+	int server = take(fd);
+	ssize_t n = recv(server, buf, sizeof(buf), 0);
+	bool is_client = n == 1 && *buf == 'x';
+
+	if (n > 0 && !is_client)
+		assert_int_equal(strncmp(buf, "GET /up HTTP/1.0\r\n", 18), 0);
+	(void)send(server, answer, strlen(answer), MSG_NOSIGNAL);
+	close(server);
+	return is_client;
 }
 
-static void server_whose_checks_fail_is_passed_over(void **state)
-{
-	uint16_t second = free_port();
-	struct fixture f;
-	struct pair p;
-	int other;
-
-	fixture_init(state, &f);
-	fixture_configure(&f, "rest 0\nfall 2\nrise 2\n"
-			  "listen 127.0.0.1:%u to 127.0.0.1:%u\n"
-			  "listen 127.0.0.1:%u to 127.0.0.1:%u 127.0.0.1:%u "
-			  "check=0.02\n", free_port(), f.to, f.at, second, f.to);
-	fixture_run(state, &f, "1");
-	await_text(f.err, " is down");
-	/* Checks come there, and connections. */
-	for (int i = 0; i < 3; i++) {
-		p.client = dial(f.at);
-		say(p.client, "x");
-		do {
-			char c;
-
-			p.server = take(f.target);
-			if (recv(p.server, &c, 1, 0) == 1 && c == 'x')
-				break;
-			close(p.server);
-		} while (true);
-		close_both(&p);
-	}
-	other = listen_on(second, 16);
-	await_text(f.err, " is up");
-	await_check(other);
-	close(other);
-	fixture_end(&f);
-}
-
-/* Answer checks at @fd with @status until the proxy says @text. */
+/* Answer checks until the proxy says @text. */
 static void answer_until(struct fixture *f, const char *answer, const char *text)
 {
-	char buf[512];
-	int fd;
-
-	while (!has_text_now(f->err, text)) {
-		if (!comes(f->target, 10))
-			continue;
-		fd = take(f->target);
-		if (recv(fd, buf, sizeof(buf), 0) > 0)
-			assert_int_equal(strncmp(buf, "GET /up HTTP/1.0\r\n", 18),
-					 0);
-		(void)send(fd, answer, strlen(answer), MSG_NOSIGNAL);
-		close(fd);
-	}
+	while (!has_text_now(f->err, text))
+		if (comes(f->target, 10))
+			answer_one(f->target, answer);
 }
 
 static void answer_of_a_get_decides(void **state)
@@ -258,8 +225,93 @@ static void answer_of_a_get_decides(void **state)
 	fixture_configure(&f, "listen 127.0.0.1:%u to 127.0.0.1:%u check=0.02 "
 			  "check-get=/up\n", f.at, f.to);
 	fixture_run(state, &f, "1");
-	answer_until(&f, "HTTP/1.1 503 Unavailable\r\n\r\n", " is down");
-	answer_until(&f, "HTTP/1.1 204 No Content\r\n\r\n", " is up");
+	answer_until(&f, BAD, " is down");
+	answer_until(&f, GOOD, " is up");
+	fixture_end(&f);
+}
+
+static void server_is_down_until_it_can_be_reached(void **state)
+{
+	uint16_t second = free_port();
+	struct fixture f;
+	int other;
+
+	fixture_init(state, &f);
+	fixture_configure(&f, "fall 2\nrise 2\nlisten 127.0.0.1:%u to "
+			  "127.0.0.1:%u check=0.02\n", f.at, second);
+	fixture_run(state, &f, "1");
+	await_text(f.err, " is down");
+	other = listen_on(second, 16);
+	await_text(f.err, " is up");
+	close(other);
+	fixture_end(&f);
+}
+
+/*
+ * Say "x" to the proxy until a server has answered: @f's, whose checks succeed.
+ * @other has checks only, and they fail.
+ */
+static void reach_the_good_one(struct fixture *f, int other)
+{
+	struct pollfd p[2] = { { f->target, POLLIN, 0 }, { other, POLLIN, 0 } };
+	int client = dial(f->at);
+	bool is_there = false;
+
+	say(client, "x");
+	while (!is_there) {
+		poll(p, 2, -1);
+		if (p[1].revents)
+			assert_false(answer_one(other, BAD));
+		if (p[0].revents)
+			is_there = answer_one(f->target, GOOD);
+	}
+	close(client);
+}
+
+static void server_that_is_down_gets_no_connections(void **state)
+{
+	uint16_t second = free_port();
+	int other = listen_on(second, 16);
+	struct fixture f;
+
+	fixture_init(state, &f);
+	fixture_configure(&f, "rest 0\nfall 2\nlisten 127.0.0.1:%u to "
+			  "127.0.0.1:%u 127.0.0.1:%u check=0.02 check-get=/up\n",
+			  f.at, second, f.to);
+	fixture_run(state, &f, "1");
+	while (!has_text_now(f.err, " is down")) {
+		struct pollfd p[2] = { { f.target, POLLIN, 0 },
+				       { other, POLLIN, 0 } };
+
+		poll(p, 2, 10);
+		if (p[0].revents)
+			answer_one(f.target, GOOD);
+		if (p[1].revents)
+			answer_one(other, BAD);
+	}
+	for (int i = 0; i < 6; i++)
+		reach_the_good_one(&f, other);
+	close(other);
+	fixture_end(&f);
+}
+
+/* Their deadlines are shorter than the time between two of them. */
+static void checks_go_on_after_resets(void **state)
+{
+	struct fixture f;
+	int fd;
+
+	fixture_init(state, &f);
+	fixture_configure(&f, "connect-timeout 0.01\nlisten 127.0.0.1:%u to "
+			  "127.0.0.1:%u check=0.02 check-get=/up\n", f.at, f.to);
+	fcntl(f.target, F_SETFL, O_NONBLOCK);
+	fixture_run(state, &f, "1");
+	/* At once, so that many are reset before the request is sent. */
+	for (int i = 0; i < 40; i++) {
+		while ((fd = accept4(f.target, NULL, NULL, SOCK_CLOEXEC)) < 0)
+			assert_int_equal(errno, EAGAIN);
+		reset(fd);
+	}
 	fixture_end(&f);
 }
 
@@ -315,6 +367,21 @@ static void change_names(struct name_server *s, const struct dns_name *names)
 	assert_int_equal(weir_post(atomic_load(&s->r), take_names, s), 0);
 }
 
+/* Answer what was asked of names that are held. */
+static void release_now(void *arg)
+{
+	struct name_server *s = arg;
+
+	take_names(s);
+	dns_release(&s->d);
+}
+
+static void release_names(struct name_server *s, const struct dns_name *names)
+{
+	s->names = names;
+	assert_int_equal(weir_post(atomic_load(&s->r), release_now, s), 0);
+}
+
 static void leave(void *arg)
 {
 	atomic_store(&((struct name_server *)arg)->leave, true);
@@ -329,6 +396,10 @@ static void stop_names(struct name_server *s)
 
 static const struct dns_name at_one[] = {
 	{ .name = "app.test", .addresses = "127.0.0.1" },
+};
+static const struct dns_name held[] = {
+	{ .name = "app.test", .addresses = "127.0.0.1",
+	  .flags = DNS_HOLD_A | DNS_HOLD_AAAA },
 };
 static const struct dns_name at_two[] = {
 	{ .name = "app.test", .addresses = "127.0.0.2" },
@@ -453,6 +524,36 @@ static void reload_drains_a_target_that_was_removed(void **state)
 	stop_names(&s);
 }
 
+static void client_after_a_reload_waits_for_a_name(void **state)
+{
+	uint16_t more = free_port();
+	struct name_server s;
+	struct fixture f;
+	struct pair p;
+
+	start_names(&s, held);
+	fixture_start(state, &f);
+	p = connect_both(&f);
+	close_both(&p);
+	/* Its listener accepts, and still does after this. */
+	fixture_configure(&f, "nameservers %s\nlisten 127.0.0.1:%u to "
+			  "app.test:%u\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  s.d.server, f.at, f.to, more, f.to);
+	fixture_signal(&f, SIGHUP);
+	p.client = dial(more);
+	close(take(f.target));
+	close(p.client);
+	p.client = dial(f.at);
+	assert_false(comes(f.target, 50));
+	assert_false(comes(p.client, 0));
+	release_names(&s, at_one);
+	p.server = take(f.target);
+	transfer(p.client, p.server, LARGE, 8);
+	close_both(&p);
+	fixture_end(&f);
+	stop_names(&s);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -462,11 +563,14 @@ int main(void)
 		CASE(header_of_a_stranger_is_data),
 		CASE(targets_get_turns_by_weight),
 		CASE(target_with_the_fewest_connections_is_chosen),
-		CASE(server_whose_checks_fail_is_passed_over),
 		CASE(answer_of_a_get_decides),
+		CASE(server_is_down_until_it_can_be_reached),
+		CASE(server_that_is_down_gets_no_connections),
+		CASE(checks_go_on_after_resets),
 		CASE(target_follows_its_name),
 		CASE(name_that_does_not_exist_is_no_target),
 		CASE(reload_drains_a_target_that_was_removed),
+		CASE(client_after_a_reload_waits_for_a_name),
 	};
 
 	return harness_run(cases, N_OF(cases));
