@@ -7,7 +7,7 @@
  *	44-connect-by-name www.example.org 80
  *
  * Without arguments it connects to a listener of its own, which the resolver's table
- * gives a name of two addresses; at the first of them nobody listens.
+ * gives a name of two addresses, the first of which has no listener.
  */
 
 #include <stdio.h>
@@ -18,6 +18,7 @@
 
 #include <weir/reactor.h>
 #include <weir/resolve/resolve.h>
+#include <weir/socket.h>
 
 #define TRIED_MAX 16
 
@@ -88,9 +89,9 @@ static int listen_here(char *port, size_t capacity)
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	socklen_t len = sizeof(in);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd;
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&in, len) || listen(fd, 1) ||
+	if (weir_listen(&fd, (struct sockaddr *)&in, len, 1, 0) ||
 	    getsockname(fd, (struct sockaddr *)&in, &len))
 		return -1;
 	snprintf(port, capacity, "%d", ntohs(in.sin_port));

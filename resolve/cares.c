@@ -46,7 +46,15 @@ struct channel {
 	ino_t conf_ino;
 	int err;		/* A descriptor could not be made or watched. */
 	bool busy;		/* c-ares has the lookup. */
+	bool ended;		/* By us: what c-ares has found does not count. */
 };
+
+static void end(struct channel *ch, int err)
+{
+	ch->err = err;
+	ch->ended = true;
+	ares_cancel(ch->ares);
+}
 
 /* After each call of c-ares that may end the lookup. */
 static void leave(struct channel *ch)
@@ -55,7 +63,7 @@ static void leave(struct channel *ch)
 	struct weir_resolver *v = ch->l->v;
 
 	if (ch->busy && ch->err)
-		ares_cancel(ch->ares);
+		end(ch, ch->err);
 	if (!ch->busy) {
 		weir_timer_stop(ch->timer);
 		lookup_put(ch->l);
@@ -333,7 +341,7 @@ static void on_answer(void *arg, int status, int timeouts,
 	ares_freeaddrinfo(res);
 	sort_addresses(&l->found);
 	ch->busy = false;
-	lookup_end(l, err && ch->err ? ch->err : err);
+	lookup_end(l, ch->err && (err || ch->ended) ? ch->err : err);
 }
 
 static void start(struct lookup *l)
@@ -352,6 +360,7 @@ static void start(struct lookup *l)
 	}
 	ch->err = 0;
 	ch->busy = true;
+	ch->ended = false;
 	ares_getaddrinfo(ch->ares, l->q.name, NULL, &hints, on_answer, ch);
 	leave(ch);
 }
@@ -360,7 +369,7 @@ static void cancel(struct lookup *l)
 {
 	struct channel *ch = l->state;
 
-	ares_cancel(ch->ares);
+	end(ch, -ECANCELED);
 	leave(ch);
 }
 

@@ -271,7 +271,8 @@ static void try_next(struct connect *c)
 	}
 	if (is_over(c))
 		end(c, c->n_tried ? c->err : lookup_err(c));
-	if (!c->ending && (left(&c->sides[SIDE_IN6]) || left(&c->sides[SIDE_IN])))
+	if (!c->ending && c->n_flying < ATTEMPTS_MAX &&
+	    (left(&c->sides[SIDE_IN6]) || left(&c->sides[SIDE_IN])))
 		weir_timer_start(c->timer, weir_reactor_now(c->v->r) +
 				 c->o.stagger_ns, 0);
 }
@@ -321,6 +322,8 @@ static int look_up(struct connect *c, int side,
 
 	opts_take(&q, sizeof(q), query);
 	q.size = sizeof(q);
+	q.service = NULL; /* It was looked up. */
+	q.port = c->q.port;
 	q.family = family;
 	s->c = c;
 	weir_op_init(&s->op, on_lookup);
@@ -429,7 +432,10 @@ static int check_start(struct weir_resolver *v, struct query *q,
 		return weir_why_set(-EOPNOTSUPP, "weir_connect_name: the reactor is "
 				    "simulated; connect by weir_resolve() and "
 				    "weir_sim_socket()");
-	return v->n_connects >= v->connects_max ? -EAGAIN : 0;
+	if (v->n_connects >= v->connects_max ||
+	    v->n_lookups + (q->numeric || q->family ? 1 : 2) > v->lookups_max)
+		return -EAGAIN;
+	return 0;
 }
 
 int weir_connect_name(struct weir_resolver *v, struct weir_op *op,

@@ -161,18 +161,20 @@ static int64_t look_up(void *arg)
 	struct addrinfo *list = NULL, hints = {
 		.ai_family = w->l->q.family, .ai_socktype = SOCK_STREAM,
 	};
-	uint64_t began_ns, timeout_ns = TIMEOUT_DEFAULT;
+	uint64_t began_ns, took_ns, timeout_ns = TIMEOUT_DEFAULT;
 	int err;
 
 #ifdef __GLIBC__
 	if (has_config(v))
 		configure(v);
 #endif
-	if (v->timeout_ns)
-		timeout_ns = v->timeout_ns;
 	began_ns = now_ns();
 	err = getaddrinfo(w->l->q.name, NULL, &hints, &list);
-	err = errno_of(err, now_ns() - began_ns, timeout_ns);
+	took_ns = now_ns() - began_ns;
+#ifdef __GLIBC__
+	timeout_ns = (uint64_t)_res.retrans * WEIR_SEC;
+#endif
+	err = errno_of(err, took_ns, timeout_ns);
 #ifdef __GLIBC__
 	if (has_config(v))
 		(void)res_init();

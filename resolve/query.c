@@ -10,7 +10,6 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -146,7 +145,6 @@ static int check_name(const char *name, const char *call)
 static int parse_service(uint16_t *port, const struct weir_resolve_query *src,
 			 const char *call)
 {
-	const char *proto = src->flags & WEIR_RESOLVE_UDP ? "udp" : "tcp";
 	struct servent entry, *res = NULL;
 	char buf[2048], *end;
 	unsigned long n;
@@ -159,36 +157,12 @@ static int parse_service(uint16_t *port, const struct weir_resolve_query *src,
 		*port = (uint16_t)n;
 		return 0;
 	}
-	if (getservbyname_r(src->service, proto, &entry, buf, sizeof(buf),
+	if (getservbyname_r(src->service, "tcp", &entry, buf, sizeof(buf),
 			    &res) || !res)
 		return weir_why_set(-EINVAL, "%s: there is no service \"%s\" of "
-				    "%s; see services(5)", call, src->service,
-				    proto);
+				    "TCP; see services(5)", call, src->service);
 	*port = ntohs((uint16_t)entry.s_port);
 	return 0;
-}
-
-/* The only family of which this machine has addresses but those of the loopback
- * device, or AF_UNSPEC. */
-static int family_configured(void)
-{
-	const struct sockaddr_in *in;
-	bool v4 = false, v6 = false;
-	struct ifaddrs *all;
-
-	if (getifaddrs(&all))
-		return AF_UNSPEC;
-	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-		if (!i->ifa_addr || i->ifa_flags & IFF_LOOPBACK)
-			continue;
-		in = (const void *)i->ifa_addr;
-		if (i->ifa_addr->sa_family == AF_INET &&
-		    in->sin_addr.s_addr != htonl(INADDR_LOOPBACK))
-			v4 = true;
-		v6 = v6 || i->ifa_addr->sa_family == AF_INET6;
-	}
-	freeifaddrs(all);
-	return v4 == v6 ? AF_UNSPEC : v4 ? AF_INET : AF_INET6;
 }
 
 int query_check(struct query *q, const struct weir_resolve_query *src,
@@ -208,8 +182,7 @@ int query_check(struct query *q, const struct weir_resolve_query *src,
 	    own.family != AF_INET6)
 		return weir_why_set(-EINVAL, "%s: .family is %u; it can be AF_INET, "
 				    "AF_INET6 and AF_UNSPEC", call, own.family);
-	if (own.flags & ~(WEIR_RESOLVE_NUMERIC | WEIR_RESOLVE_CONFIGURED |
-			  WEIR_RESOLVE_UDP) || own.reserved)
+	if (own.flags & ~WEIR_RESOLVE_NUMERIC || own.reserved)
 		return weir_why_set(-EINVAL, "%s: .flags or .reserved has unknown "
 				    "bits", call);
 	if (own.port > PORT_MAX)
@@ -221,7 +194,6 @@ int query_check(struct query *q, const struct weir_resolve_query *src,
 		return err;
 
 	q->family = (int)own.family;
-	q->never_ask = own.flags & WEIR_RESOLVE_NUMERIC;
 	q->numeric = address_parse(&q->addr, own.name);
 	if (q->numeric)
 		address_set_port(&q->addr, q->port);
@@ -229,12 +201,17 @@ int query_check(struct query *q, const struct weir_resolve_query *src,
 		err = check_name(own.name, call);
 	if (err)
 		return err;
-	if (!q->numeric && q->never_ask)
+	if (!q->numeric && own.flags & WEIR_RESOLVE_NUMERIC)
 		return weir_why_set(-EINVAL, "%s: \"%s\" is not a numeric address",
 				    call, own.name);
 	if (!q->numeric)
 		strcpy(q->name, own.name);
-	if (!q->numeric && own.flags & WEIR_RESOLVE_CONFIGURED && !q->family)
-		q->family = family_configured();
 	return 0;
+}
+
+int weir_resolve_check(const struct weir_resolve_query *query)
+{
+	struct query q;
+
+	return query_check(&q, query, "weir_resolve_check");
 }

@@ -39,7 +39,6 @@ struct query {
 	uint16_t port;
 	int family;		/* AF_UNSPEC, AF_INET, AF_INET6. */
 	bool numeric;		/* .addr is its answer. */
-	bool never_ask;		/* WEIR_RESOLVE_NUMERIC */
 	struct weir_resolve_address addr;
 };
 

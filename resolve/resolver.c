@@ -14,7 +14,7 @@
 #include "base/opts.h"
 #include "resolve/resolve.h"
 
-#define LOOKUPS_DEFAULT 64
+#define CONNECTS_DEFAULT 64
 #define LOOKUPS_LIMIT 4096
 #define WORKERS_DEFAULT 2
 #define WORKERS_LIMIT 256
@@ -209,8 +209,11 @@ static int set_up(struct weir_resolver *v, const struct weir_resolver_opts *o)
 
 	v->source = choose(o->source);
 	v->simulated = !strcmp(weir_reactor_backend(v->r), "sim");
-	v->lookups_max = o->lookups_max ? o->lookups_max : LOOKUPS_DEFAULT;
-	v->connects_max = o->connects_max ? o->connects_max : LOOKUPS_DEFAULT;
+	v->connects_max = o->connects_max ? o->connects_max : CONNECTS_DEFAULT;
+	v->lookups_max = o->lookups_max;
+	if (!v->lookups_max) /* So that all connects can have two. */
+		v->lookups_max = 2 * v->connects_max < LOOKUPS_LIMIT ?
+				 2 * v->connects_max : LOOKUPS_LIMIT;
 	v->workers_max = o->workers_max ? o->workers_max : WORKERS_DEFAULT;
 	v->timeout_ns = o->timeout_ns;
 	v->tries = o->tries;

@@ -41,7 +41,8 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/op-kinds.h %D%/support/own-malloc.h \
 	%D%/support/peer-fixture.h %D%/support/pipeline-fixture.h \
 	%D%/support/proxy-fixture.h \
-	%D%/support/qp.h %D%/support/rdma-fixture.h %D%/support/segment-fixture.h \
+	%D%/support/qp.h %D%/support/rdma-fixture.h %D%/support/resolve-fixture.h \
+	%D%/support/segment-fixture.h \
 	%D%/support/sim-calls.h %D%/support/sim-file-fixture.h \
 	%D%/support/sim-fixture.h %D%/support/slow-fixture.h \
 	%D%/support/snippets.h %D%/support/stats-fixture.h \

@@ -10,12 +10,12 @@
 #include <netinet/in.h>
 
 #include <weir/resolve/resolve.h>
+#include <weir/socket.h>
 
 #include "tests/support/dns-fixture.h"
+#include "tests/support/resolve-fixture.h"
 
 #define HOLES_MAX 12
-
-static const uint32_t cares = WEIR_RESOLVE_CARES, libc = WEIR_RESOLVE_LIBC;
 
 /* 127.0.0.1 listens; 127.0.1.x are blackholes; 127.0.2.x refuse. */
 static const struct dns_name names[] = {
@@ -65,12 +65,9 @@ static int listen_at(const char *text, uint16_t *port, int backlog)
 		.sin_addr.s_addr = inet_addr(text),
 	};
 	socklen_t len = sizeof(in);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int on = 1;
+	int fd;
 
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	assert_int_equal(bind(fd, (void *)&in, len), 0);
-	assert_int_equal(listen(fd, backlog), 0);
+	assert_int_equal(weir_listen(&fd, (void *)&in, len, backlog, 0), 0);
 	assert_int_equal(getsockname(fd, (void *)&in, &len), 0);
 	*port = ntohs(in.sin_port);
 	return fd;
@@ -82,14 +79,9 @@ static int listen_at6(uint16_t port)
 		.sin6_family = AF_INET6, .sin6_port = htons(port),
 		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
 	};
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd;
 
-	if (fd < 0)
-		return -1;
-	if (!bind(fd, (void *)&in6, sizeof(in6)) && !listen(fd, 8))
-		return fd;
-	close(fd);
-	return -1;
+	return weir_listen(&fd, (void *)&in6, sizeof(in6), 8, 0) ? -1 : fd;
 }
 
 static void dig_hole(struct fixture *f)
@@ -109,9 +101,8 @@ static void dig_hole(struct fixture *f)
 
 static void begin(void **state, struct fixture *f)
 {
-	const struct world *w = *state;
 	struct weir_resolver_opts o = {
-		.size = sizeof(o), .source = *(const uint32_t *)w->arg,
+		.size = sizeof(o), .source = source_of(state),
 		.search = "", .tries = 1, .timeout_ns = WEIR_SEC,
 		.workers_max = 4, .table = table,
 	};
@@ -130,18 +121,10 @@ static void begin(void **state, struct fixture *f)
 	};
 }
 
-static struct weir_resolver_stats stats_of(struct fixture *f)
-{
-	struct weir_resolver_stats s = { .size = sizeof(s) };
-
-	assert_int_equal(weir_resolver_stats(f->v, &s), 0);
-	return s;
-}
-
 static void finish_all(struct fixture *f)
 {
-	UNTIL(f->r, !stats_of(f).lingering);
-	assert_int_equal(stats_of(f).sockets, 0);
+	UNTIL(f->r, !stats_of(f->v).lingering);
+	assert_int_equal(stats_of(f->v).sockets, 0);
 	assert_int_equal(weir_resolver_destroy(f->v), 0);
 	dns_stop(&f->d);
 	close(f->good);
@@ -209,7 +192,7 @@ static void connect_reaches_names_and_addresses(void **state)
 	assert_int_equal(f.report.err_in6, -ENODATA);
 	assert_int_equal(connect_to(&f, "127.0.0.1", "127.0.0.1"), 0);
 	assert_int_equal(f.report.err_in6, 0);
-	assert_int_equal(stats_of(&f).connected, 2);
+	assert_int_equal(stats_of(f.v).connected, 2);
 	finish_all(&f);
 }
 
@@ -273,11 +256,11 @@ static void attempts_in_flight_are_bounded(void **state)
 	begin(state, &f);
 	rec_init(&rec);
 	STARTS(start(&f, &rec, "holes.test"));
-	UNTIL(f.r, stats_of(&f).attempts == WEIR_CONNECT_ATTEMPTS_MAX);
-	/* No sooner than one of them ends there is a ninth: one is let in. */
+	UNTIL(f.r, stats_of(f.v).attempts == WEIR_CONNECT_ATTEMPTS_MAX);
+	/* There is no ninth attempt while eight are in flight. */
 	for (int i = 0; i < 5; i++)
 		weir_reactor_turn(f.r, 20 * WEIR_MSEC);
-	assert_int_equal(stats_of(&f).attempts, WEIR_CONNECT_ATTEMPTS_MAX);
+	assert_int_equal(stats_of(f.v).attempts, WEIR_CONNECT_ATTEMPTS_MAX);
 	weir_op_cancel(&rec.op);
 	assert_int_equal(finish(f.r, &rec), -ECANCELED);
 	assert_int_equal(f.report.n_addresses, WEIR_CONNECT_ATTEMPTS_MAX);
@@ -307,7 +290,7 @@ static void addresses_that_come_late_are_tried(void **state)
 	rec_init(&rec);
 	STARTS(start(&f, &rec, "late6.test"));
 	/* IPv4 has failed, and it waits. */
-	UNTIL(f.r, stats_of(&f).attempts == 1 && f.d.n_held == 1);
+	UNTIL(f.r, stats_of(f.v).attempts == 1 && f.d.n_held == 1);
 	some_turns(f.r, 20);
 	assert_int_equal(rec.calls, 0);
 	dns_release(&f.d);
@@ -378,7 +361,7 @@ static void cancel_ends_connect_at_each_stage(void **state)
 
 	begin(state, &f);
 	for (int stage = 0; stage < 4; stage++) {
-		uint64_t attempts = stats_of(&f).attempts;
+		uint64_t attempts = stats_of(f.v).attempts;
 
 		rec_init(&rec);
 		STARTS(start(&f, &rec, stage < 2 ? "held.test" :
@@ -386,9 +369,9 @@ static void cancel_ends_connect_at_each_stage(void **state)
 		if (stage == 1)
 			UNTIL(f.r, f.d.n_held > 0);
 		if (stage == 2)
-			UNTIL(f.r, stats_of(&f).attempts == attempts + 1);
+			UNTIL(f.r, stats_of(f.v).attempts == attempts + 1);
 		if (stage == 3)
-			UNTIL(f.r, stats_of(&f).attempts == attempts + 2);
+			UNTIL(f.r, stats_of(f.v).attempts == attempts + 2);
 		assert_int_equal(weir_op_cancel(&rec.op), 0);
 		assert_int_equal(weir_op_cancel(&rec.op), 0);
 		assert_int_equal(finish(f.r, &rec), -ECANCELED);
@@ -487,9 +470,8 @@ static void connect_that_is_wrong_is_refused(void **state)
 
 static void connects_in_flight_are_bounded(void **state)
 {
-	const struct world *w = *state;
 	struct weir_resolver_opts o = {
-		.size = sizeof(o), .source = *(const uint32_t *)w->arg,
+		.size = sizeof(o), .source = source_of(state),
 		.connects_max = 1,
 	};
 	struct weir_resolve_query q = { .size = sizeof(q) };
@@ -513,6 +495,50 @@ static void connects_in_flight_are_bounded(void **state)
 	finish_all(&f);
 }
 
+static void connects_have_the_lookups_that_they_need(void **state)
+{
+	struct weir_resolver_opts o = {
+		.size = sizeof(o), .source = source_of(state),
+		.search = "", .tries = 1, .timeout_ns = WEIR_SEC,
+	};
+	struct weir_resolver *own;
+	struct rec recs[64];
+	struct fixture f;
+
+	begin(state, &f);
+	own = f.v;
+	o.servers = f.d.server;
+	assert_int_equal(weir_resolver_create(&f.v, f.r, &o), 0);
+	f.report.addresses_max = 0;
+	for (size_t i = 0; i < N_OF(recs); i++) {
+		rec_init(&recs[i]);
+		STARTS(start(&f, &recs[i], "silent.test"));
+	}
+	assert_int_equal(stats_of(f.v).in_flight, 2 * N_OF(recs));
+	for (size_t i = 0; i < N_OF(recs); i++)
+		assert_int_equal(weir_op_cancel(&recs[i].op), 0);
+	for (size_t i = 0; i < N_OF(recs); i++) {
+		UNTIL(f.r, recs[i].calls);
+		assert_int_equal(recs[i].res, -ECANCELED);
+	}
+	UNTIL(f.r, !stats_of(f.v).lingering);
+	assert_int_equal(weir_resolver_destroy(f.v), 0);
+	/* And do not start without. */
+	o.lookups_max = 3;
+	assert_int_equal(weir_resolver_create(&f.v, f.r, &o), 0);
+	rec_init(&recs[0]);
+	rec_init(&recs[1]);
+	STARTS(start(&f, &recs[0], "silent.test"));
+	assert_int_equal(start(&f, &recs[1], "silent.test"), -EAGAIN);
+	assert_int_equal(connect_to(&f, "127.0.0.1", "127.0.0.1"), 0);
+	weir_op_cancel(&recs[0].op);
+	assert_int_equal(finish(f.r, &recs[0]), -ECANCELED);
+	UNTIL(f.r, !stats_of(f.v).lingering);
+	assert_int_equal(weir_resolver_destroy(f.v), 0);
+	f.v = own;
+	finish_all(&f);
+}
+
 static void stop_of_reactor_ends_connects(void **state)
 {
 	static const char *const stages[] = {
@@ -527,7 +553,7 @@ static void stop_of_reactor_ends_connects(void **state)
 		rec_init(&recs[i]);
 		STARTS(start(&f, &recs[i], stages[i]));
 	}
-	UNTIL(f.r, stats_of(&f).attempts > 0);
+	UNTIL(f.r, stats_of(f.v).attempts > 0);
 	weir_reactor_stop(f.r);
 	assert_int_equal(weir_reactor_run(f.r), 0);
 	for (size_t i = 0; i < N_OF(stages); i++) {
@@ -539,13 +565,6 @@ static void stop_of_reactor_ends_connects(void **state)
 	assert_int_equal(start(&f, &recs[0], "good.test"), -ESHUTDOWN);
 	finish_all(&f);
 }
-
-#ifdef HAVE_CARES
-#define BOTH(fn) { "c-ares_" #fn, fn, &cares, true }, \
-		 { "getaddrinfo_" #fn, fn, &libc, true }
-#else
-#define BOTH(fn) { "getaddrinfo_" #fn, fn, &libc, true }
-#endif
 
 int main(void)
 {
@@ -564,9 +583,9 @@ int main(void)
 		BOTH(prepare_may_refuse_an_address_and_cancel),
 		BOTH(connect_that_is_wrong_is_refused),
 		BOTH(connects_in_flight_are_bounded),
+		BOTH(connects_have_the_lookups_that_they_need),
 		BOTH(stop_of_reactor_ends_connects),
 	};
 
-	(void)cares;
 	return harness_run(cases, N_OF(cases));
 }

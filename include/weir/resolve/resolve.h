@@ -21,14 +21,14 @@
  * A name is looked for in this order, and the first place that has it decides:
  *
  *   - a numeric address ("192.0.2.1", "2001:db8::1", "fe80::1%eth0") is its own
- *     answer; nobody is asked
+ *     answer; no server is queried
  *   - the resolver's own table, .table of its options
  *   - /etc/hosts, and servers of DNS, with the search domains of resolv.conf(5);
  *     nsswitch.conf(5) says which of the two comes first
  *
  * There are two sources for the last step.  c-ares, if the library was built with
  * it, asks servers through sockets that the reactor watches; no thread waits.
- * It reads resolv.conf(5), /etc/hosts and services(5) on the reactor's thread.
+ * It reads resolv.conf(5) and /etc/hosts on the reactor's thread.
  * Without c-ares getaddrinfo(3) is called on .workers_max of the reactor's worker
  * threads; further lookups wait for one.  weir_resolver_source() tells which
  * source it is.  Their results are the same, with these exceptions: getaddrinfo
@@ -38,6 +38,9 @@
  * own timeouts, and is counted as .lingering; and it looks wherever nsswitch.conf(5)
  * says, also in mDNS or LDAP.
  *
+ * A name of a service is looked up as nsswitch.conf(5) says, on the reactor's thread;
+ * this waits if that names more than files.  Give .port to avoid it.
+ *
  * In a simulated world numeric addresses and names of the table are found.  Others
  * are refused with -EOPNOTSUPP, as is weir_connect_name().
  *
@@ -46,7 +49,7 @@
  *	-ENOENT     the name does not exist
  *	-ENODATA    the name exists, without an address of that family
  *	-EREMOTEIO  no server can be reached, or the servers have failed, refused, or
- *	            sent nonsense
+ *	            sent malformed answers
  *	-ETIMEDOUT  no server has answered in time, or the deadline has passed
  *	-ECANCELED  it was cancelled
  *	-ENOMEM, -EMFILE  no memory or descriptor for the query
@@ -89,8 +92,9 @@ struct weir_resolver;
 struct weir_resolver_opts {
 	size_t size;
 	uint32_t source;	/* WEIR_RESOLVE_ */
-	uint32_t lookups_max;	/* In flight; default 64, at most 4096.  With
-				 * getaddrinfo those that linger count. */
+	uint32_t lookups_max;	/* In flight; at most 4096; default twice
+				 * .connects_max.  With getaddrinfo those that
+				 * linger count. */
 	uint32_t connects_max;	/* In flight; default 64, at most 4096.  Each
 				 * takes up to two lookups. */
 	uint32_t workers_max;	/* Worker threads for getaddrinfo; default 2. */
@@ -203,11 +207,7 @@ struct weir_resolve_address {
 };
 
 /* Flags of a query. */
-#define WEIR_RESOLVE_NUMERIC 1u	/* Only a numeric address; nobody is asked. */
-#define WEIR_RESOLVE_CONFIGURED 2u /* If this machine has addresses of one family
-				 * only, apart from those of the loopback
-				 * device, look for that family. */
-#define WEIR_RESOLVE_UDP 4u	/* .service is one of UDP. */
+#define WEIR_RESOLVE_NUMERIC 1u	/* Accept only a numeric address. */
 
 /*
  * What to look up.  Set .size to the size of the struct.  The library copies the
@@ -215,8 +215,8 @@ struct weir_resolve_address {
  */
 struct weir_resolve_query {
 	size_t size;
-	const char *name;	/* A host, or a numeric address.  A dot at its end
-				 * keeps search domains away. */
+	const char *name;	/* A host, or a numeric address.  With a dot at
+				 * its end, search domains are not tried. */
 	const char *service;	/* A port, "443", or a name of services(5); NULL:
 				 * .port. */
 	uint32_t port;
@@ -260,6 +260,20 @@ struct weir_resolve_query {
 WEIR_API int weir_resolve(struct weir_resolver *v, struct weir_op *op,
 			  const struct weir_resolve_query *query,
 			  struct weir_resolve_address *ret, uint32_t n);
+
+/*
+ * Check a query without looking it up: a program that reads names from a file can
+ * refuse at once what weir_resolve() and weir_connect_name() would.
+ *
+ * Returns 0, or
+ *   -EINVAL        the name, service, port, family or a flag is none; weir_why()
+ *                  says what is wrong
+ *   -ENAMETOOLONG  the name is longer than WEIR_RESOLVE_NAME_MAX
+ *   -E2BIG         @query sets a member that this version does not have
+ *
+ * Any thread.  Blocks only to look up .service, as described above.
+ */
+WEIR_API int weir_resolve_check(const struct weir_resolve_query *query);
 
 /*
  * Called with each new socket of weir_connect_name(), before it is connected to
@@ -328,7 +342,9 @@ struct weir_connect_report {
  *                  .size is not set; or .addresses is NULL and .addresses_max is not
  *                  0
  *   -ENAMETOOLONG, -E2BIG, -ENOMEM, -ESHUTDOWN  as weir_resolve()
- *   -EAGAIN        .connects_max are in flight, or the reactor's .ops_max operations
+ *   -EAGAIN        .connects_max are in flight; or the lookups for it, two or, with
+ *                  .family or a numeric address, one, would be more than
+ *                  .lookups_max; or the reactor's .ops_max operations are in flight
  *   -EOPNOTSUPP    the reactor is simulated
  *
  * Call on the resolver's reactor.  Never waits for a peer.
