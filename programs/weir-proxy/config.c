@@ -76,23 +76,27 @@ static char *next_word(struct line *line)
 	return word && *word != '#' ? word : NULL;
 }
 
-static double parse_number(const char *word, char **end, enum unit unit)
+static int parse_number(const char *word, double min, double max, enum unit unit,
+			uint64_t *ret)
 {
-	return unit == OCTAL ? (double)strtoul(word, end, 8)
-			     : strtod(word, end);
+	char *end;
+	double n = unit == OCTAL ? (double)strtoul(word, &end, 8)
+				 : strtod(word, &end);
+
+	if (end == word || *end || !(n >= min && n <= max))
+		return -1;
+	*ret = (uint64_t)(unit == SECONDS ? n * (double)WEIR_SEC : n);
+	return 0;
 }
 
 static int set_number(struct config *c, const struct setting *s,
 		      struct line *line)
 {
 	const char *word = next_word(line);
-	char *end = NULL;
-	double n = word ? parse_number(word, &end, s->unit) : -1;
 
-	if (!word || *end || !(n >= s->min && n <= s->max))
+	if (!word || parse_number(word, s->min, s->max, s->unit,
+				  (void *)((char *)c + s->offset)))
 		return wrong(line, "not a number in range", word);
-	*(uint64_t *)(void *)((char *)c + s->offset) =
-		(uint64_t)(s->unit == SECONDS ? n * (double)WEIR_SEC : n);
 	return 0;
 }
 
@@ -107,6 +111,55 @@ static int set_text(char **text, struct line *line, const char *what)
 	return *text ? 0 : wrong(line, "no memory", NULL);
 }
 
+/* "192.0.2.53", "2001:db8::53" or "[2001:db8::53]", the first and the last also with
+ * a port. */
+static bool is_nameserver(const char *text)
+{
+	const char *colon = strchr(text, ':');
+	size_t quoted = *text == '[', len = strlen(text);
+	char host[64];
+	struct weir_resolve_query q = {
+		.size = sizeof(q), .name = host, .flags = WEIR_RESOLVE_NUMERIC,
+	};
+	uint64_t port;
+
+	if (quoted)
+		len = strcspn(++text, "]");
+	else if (colon && !strchr(colon + 1, ':'))
+		len = (size_t)(colon - text);
+	if (len >= sizeof(host))
+		return false;
+	memcpy(host, text, len);
+	host[len] = 0;
+	text += len;
+	if (quoted && *text++ != ']')
+		return false;
+	return !weir_resolve_check(&q) &&
+	       (!*text || (*text == ':' &&
+			   !number_parse(text + 1, 1, 65535, &port)));
+}
+
+static int set_nameservers(struct config *c, struct line *line)
+{
+	char *copy, *save, *text;
+	unsigned int n = 0;
+
+	if (set_text(&c->nameservers, line,
+		     "give addresses, separated by commas"))
+		return -1;
+	copy = strdup(c->nameservers);
+	if (!copy)
+		return wrong(line, "no memory", NULL);
+	text = strtok_r(copy, ",", &save);
+	while (text && is_nameserver(text)) {
+		n++;
+		text = strtok_r(NULL, ",", &save);
+	}
+	free(copy);
+	return n && !text ? 0 : wrong(line, "not the addresses of nameservers",
+				      c->nameservers);
+}
+
 /* ---- listen ... to ... ---- */
 
 static bool has_port(const struct address *a)
@@ -116,27 +169,6 @@ static bool has_port(const struct address *a)
 	if (a->sa.ss_family == AF_INET6)
 		return ((const struct sockaddr_in6 *)&a->sa)->sin6_port;
 	return true;
-}
-
-/* As weir_resolve() takes it: a configuration that it would refuse is refused. */
-static bool host_is_name(const char *host)
-{
-	size_t len = strlen(host), label = 0, i;
-	const char *last = strrchr(host, '.');
-
-	for (i = 0; i < len; i++) {
-		label = host[i] == '.' ? 0 : label + 1;
-		if (host[i] <= ' ' || host[i] > '~' || label > 63 ||
-		    (host[i] == '.' && (!i || host[i - 1] == '.')))
-			return false;
-	}
-	if (last && !last[1]) /* A dot at the end. */
-		last = memrchr(host, '.', (size_t)(last - host));
-	last = last ? last + 1 : host;
-	if (!strncmp(last, "0x", 2))
-		return false;
-	last += strspn(last, "0123456789");
-	return len && len <= WEIR_RESOLVE_NAME_MAX && *last && strcmp(last, ".");
 }
 
 static int add_listen(struct config *c, struct route *route, struct line *line,
@@ -198,6 +230,7 @@ static int add_target(struct route *route, struct line *line, const char *word)
 {
 	struct target *t = target_add(route);
 	char host[512];
+	struct weir_resolve_query q = { .size = sizeof(q), .name = host };
 
 	if (!t)
 		return wrong(line, "no memory", NULL);
@@ -208,10 +241,10 @@ static int add_target(struct route *route, struct line *line, const char *word)
 		       wrong(line, "no memory", NULL);
 	}
 	if (strlen(word) >= sizeof(host) || address_split(word, host, &t->port) ||
-	    !host_is_name(host))
+	    weir_resolve_check(&q))
 		return wrong(line, "not the address of a target", word);
 	t->host = strdup(host);
-	t->found = calloc(WEIR_RESOLVE_ADDRESSES_MAX, sizeof(*t->found));
+	t->found = calloc(2 * WEIR_RESOLVE_ADDRESSES_MAX, sizeof(*t->found));
 	return t->host && t->found ? 0 : wrong(line, "no memory", NULL);
 }
 
@@ -232,12 +265,8 @@ static int set_weight(struct route *route, struct line *line, const char *word,
 static int set_check(struct route *route, struct line *line, const char *word,
 		     const char *value)
 {
-	char *end;
-	double seconds = strtod(value, &end);
-
-	if (*end || end == value || !(seconds >= 0.01 && seconds <= 86400))
+	if (parse_number(value, 0.01, 86400, SECONDS, &route->check_ns))
 		return wrong(line, "not a number of seconds in range", word);
-	route->check_ns = (uint64_t)(seconds * (double)WEIR_SEC);
 	return 0;
 }
 
@@ -326,8 +355,7 @@ static int parse_line(struct config *c, struct line *line, const char *word)
 	if (!strcmp(word, "log")) {
 		err = set_text(&c->log, line, "give the path of a log");
 	} else if (!strcmp(word, "nameservers")) {
-		err = set_text(&c->nameservers, line,
-			       "give addresses, separated by commas");
+		err = set_nameservers(c, line);
 	} else {
 		for (i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 			if (!strcmp(word, settings[i].name))

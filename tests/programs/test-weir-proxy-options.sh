@@ -83,6 +83,13 @@ t_what_a_configuration_may_not_say()
 		'listen 127.0.0.1:1 accept-proxy= to 127.0.0.1:2'
 	makes_no_sense 'not a number in range' 'fall 0'
 	makes_no_sense 'give addresses.*' 'nameservers'
+	for servers in localhost 127.0.0.1:0 127.0.0.1:65536 127.0.0.1: 127.1 \
+		'*:53' unix:/a '[127.0.0.1' '[::1]53' ::1:x , 127.0.0.1,x; do
+		makes_no_sense 'not the addresses of nameservers' \
+			"nameservers $servers"
+	done
+	makes_no_sense 'not the address of a target: a.0X10:80' \
+		'listen 127.0.0.1:1 to a.0X10:80'
 	makes_no_sense 'not the address of a target: 127.0.0.1:65536' \
 		'listen 127.0.0.1:1 to 127.0.0.1:65536'
 	makes_no_sense 'not the address of a target: unix:' \
@@ -113,7 +120,8 @@ t_what_it_may_say()
 	listen 127.0.0.1:1 [::1]:1 unix:/run/a to 127.0.0.1:2 unix:/b proxy-v2
 	listen *:3 to [::1]:4	# Another.
 	listen *:5 accept-proxy=10.0.0.0/8,fd00::/8,unix to a.example:80 weight=3 b.example.:8080 proxy-v1 balance=leastconn check=2 check-get=/up
-	nameservers 127.0.0.1:53
+	listen *:6 to x.0xylo:80
+	nameservers 127.0.0.1:53,127.0.0.2,::1,[::1],[2001:db8::53]:5353
 	resolve 10
 	rise 1
 	fall 5
