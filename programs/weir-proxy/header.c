@@ -179,11 +179,13 @@ static ssize_t parse_v2(const unsigned char *p, size_t len,
 		return 0;
 	n = (size_t)p[14] << 8 | p[15];
 	if ((p[12] != VERSION_2_LOCAL && p[12] != VERSION_2_PROXY) ||
-	    p[13] >> 4 > 3 || (p[13] & 15) > 2 || HEAD + n > HEADER_MAX)
+	    HEAD + n > HEADER_MAX)
 		return -1;
-	/* Datagrams, and addresses that do not fit, are no connection's. */
+	/* Datagrams, and addresses that do not fit, are no connection's.  What LOCAL
+	 * says of a family does not count. */
 	if (p[12] == VERSION_2_PROXY &&
-	    ((p[13] == FAMILY_TCP4 && n < 12) ||
+	    (p[13] >> 4 > 3 || (p[13] & 15) > 2 ||
+	     (p[13] == FAMILY_TCP4 && n < 12) ||
 	     (p[13] == FAMILY_TCP6 && n < 36) ||
 	     (p[13] == FAMILY_UNIX && n < 2 * UNIX_NAME)))
 		return -1;

@@ -32,6 +32,7 @@ static const struct text good[] = {
 	     "\x20\1\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\2\0\1\0\2",
 	     "[2001:db8::1]:1", "[2001:db8::2]:2"),
 	TEXT(V2 "\x20\0\0\0", NULL, NULL),	/* A health check. */
+	TEXT(V2 "\x20\x41\0\0", NULL, NULL), /* Of an unknown family. */
 	TEXT(V2 "\x20\x11\0\x0c\xc0\0\2\1\xc6\x33\x64\1\xdc\4\1\xbb", NULL, NULL),
 	TEXT(V2 "\x21\0\0\2xx", NULL, NULL),	/* No family. */
 };
