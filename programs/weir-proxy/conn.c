@@ -186,7 +186,7 @@ void conn_try_next(struct conn *c)
 		return;
 	}
 	c->tries--;
-	c->tried |= UINT64_C(1) << s->id % TRIED_BITS;
+	c->tried |= s->bit;
 	set_server(c, s);
 	if (connect_to(c, &s->addr))
 		conn_end(c, END_STOPPED); /* No descriptor, say. */
@@ -212,6 +212,8 @@ static void on_header(struct weir_op *op, int64_t res)
 	}
 	if (res == -ECANCELED) {
 		conn_end(c, END_STOPPED);
+	} else if (res < 0 && res != -ETIMEDOUT) {
+		conn_end(c, END_RESET);
 	} else if (n < 0 || (!n && c->up.len == BUFFER_MIN)) {
 		conn_end(c, END_BAD_HEADER);
 	} else if (!n) {
@@ -271,6 +273,7 @@ static void link_to_core(struct conn *c)
 void conn_create(struct listener *l, int fd)
 {
 	struct conn *c = calloc(1, sizeof(*c));
+	int err;
 
 	if (!c) {
 		close_socket(fd, true);
@@ -284,11 +287,13 @@ void conn_create(struct listener *l, int fd)
 	c->target_fd = -1;
 	c->up.conn = c->down.conn = c;
 	c->client.len = sizeof(c->client.sa);
-	getpeername(fd, (struct sockaddr *)&c->client.sa, &c->client.len);
+	err = getpeername(fd, (struct sockaddr *)&c->client.sa, &c->client.len);
 	address_unmap(&c->client);
 	c->began_ns = weir_reactor_now(c->core->r);
 	link_to_core(c);
-	if (comes_by_proxy(c))
+	if (err) /* It was reset; whether a header is due cannot be known. */
+		conn_end(c, END_RESET);
+	else if (comes_by_proxy(c))
 		read_header(c);
 	else
 		conn_try_next(c);

@@ -90,7 +90,7 @@ static void on_again(struct weir_timer *timer, uint64_t n, void *arg)
 	check_drained(arg);
 }
 
-/* Those who wait for a name's addresses need not wait any more. */
+/* Start the listeners that waited for the addresses of a name. */
 void core_names_known(struct core *c)
 {
 	struct listener *l;

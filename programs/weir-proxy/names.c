@@ -4,9 +4,10 @@
  * again.  Each address is a server.  Servers come and go with the addresses; those
  * of a lookup that fails stay.
  *
- *	LOOKUP <---> WAIT for the time to live, at most `resolve`
+ *	LOOKUP of IPv6 and of IPv4 <---> WAIT for the time to live, at most `resolve`
  *
- * The one operation of a target is always one of both, until its configuration
+ * There is a lookup for each family, so that silence about one does not withhold
+ * the other.  A target is always in one of both states, until its configuration
  * retires; it holds that.
  */
 #include <errno.h>
@@ -68,70 +69,112 @@ static struct server *server_of(struct target *t, const struct address *a)
 	return NULL;
 }
 
-static void add_server(struct target *t, const struct address *a)
+static bool has_found(const struct lookup *l, const struct server *s)
 {
-	struct server *s = server_of(t, a) ? NULL : server_add(t, a);
+	struct address a;
 
-	if (s)
-		check_begin(s);
+	for (int64_t i = 0; i < l->res; i++) {
+		a = address_of(&l->found[i]);
+		if (is_at(s, &a))
+			return true;
+	}
+	return false;
 }
 
-/* The servers are what the first @n of .found say. */
-static void update(struct target *t, size_t n)
+/* The servers of its family are what it has found.  Some go before others come, so
+ * that those have bits of their own. */
+static void update(const struct lookup *l)
 {
+	struct target *t = l->target;
 	struct server *s, *next;
 	struct address a;
-	size_t i;
 
-	for (i = 0; i < n; i++) {
-		a = address_of(&t->found[i]);
-		add_server(t, &a);
-	}
 	for (s = t->route->servers; s; s = next) {
 		next = s->next;
-		for (i = 0; i < n; i++) {
-			a = address_of(&t->found[i]);
-			if (is_at(s, &a))
-				break;
-		}
-		if (s->target == t && i == n)
+		if (s->target == t && s->addr.sa.ss_family == l->family &&
+		    !has_found(l, s))
 			server_remove(s);
+	}
+	for (int64_t i = 0; i < l->res; i++) {
+		a = address_of(&l->found[i]);
+		s = server_of(t, &a) ? NULL : server_add(t, &a);
+		if (s)
+			check_begin(s);
 	}
 }
 
-/* How long the answer holds. */
-static uint64_t holds_ns(const struct target *t)
+/* One family has addresses: servers of another that has none go. */
+static void remove_others(const struct target *t)
 {
-	uint64_t most = t->route->config->resolve_ns, ns;
-
-	if (t->found[0].ttl == UINT32_MAX)
-		return most;
-	ns = t->found[0].ttl * WEIR_SEC;
-	ns = ns < WEIR_SEC ? WEIR_SEC : ns;
-	return ns < most ? ns : most;
+	for (const struct lookup *l = t->lookups; l < t->lookups + 2; l++)
+		if (l->res == -ENODATA || l->res == -ENOENT)
+			update(l);
 }
 
-static void on_found(struct weir_op *op, int64_t res)
+/* How long the answers hold. */
+static uint64_t holds_ns(const struct target *t)
 {
-	struct target *t = weir_container_of(op, struct target, op);
-	uint64_t most = t->route->config->resolve_ns, ns = most;
+	uint64_t ns = t->route->config->resolve_ns, its;
+
+	for (const struct lookup *l = t->lookups; l < t->lookups + 2; l++) {
+		for (int64_t i = 0; i < l->res; i++) {
+			its = l->found[i].ttl * WEIR_SEC;
+			if (l->found[i].ttl != UINT32_MAX && its < ns)
+				ns = its;
+		}
+	}
+	return ns < WEIR_SEC ? WEIR_SEC : ns;
+}
+
+/* Why neither lookup has found an address: what is said of the servers of DNS
+ * outdoes what they say of the name. */
+static int64_t failure_of(const struct target *t)
+{
+	int64_t a = t->lookups[0].res, b = t->lookups[1].res;
+
+	return a == -ENOENT || (a == -ENODATA && b != -ENOENT) ? b : a;
+}
+
+/* Both lookups have ended, or did not start. */
+static void conclude(struct target *t)
+{
+	uint64_t ns = t->route->config->resolve_ns;
+	bool found = t->lookups[0].res > 0 || t->lookups[1].res > 0;
+	int64_t err = found ? 0 : failure_of(t);
 
 	if (t->route->config->retired) {
 		config_put(t->route->config);
 		return;
 	}
-	if (res > 0) {
-		update(t, (size_t)res);
+	if (found) {
+		remove_others(t);
 		ns = holds_ns(t);
-	} else if (AGAIN_NS < most) {
+	} else if (AGAIN_NS < ns) {
 		ns = AGAIN_NS;
 	}
-	if (res < 0 && !t->failed && res != -ECANCELED)
-		complain("%s: %s", t->host, weir_resolve_error(res));
-	t->failed = res < 0;
-	t->known = true;
+	/* If too many are in flight nothing is known of the name. */
+	if (err != -EAGAIN) {
+		if (err && err != -ECANCELED && !t->failed && !core_of(t)->index)
+			complain("%s: %s", t->host, weir_resolve_error(err));
+		t->failed = err;
+		t->known = true;
+		core_names_known(core_of(t));
+	}
 	wait_for(t, ns);
-	core_names_known(core_of(t));
+}
+
+static void on_found(struct weir_op *op, int64_t res)
+{
+	struct lookup *l = weir_container_of(op, struct lookup, op);
+	struct target *t = l->target;
+
+	l->res = res;
+	if (res > 0 && !t->route->config->retired) {
+		update(l);
+		core_names_known(core_of(t));
+	}
+	if (!--t->n_lookups)
+		conclude(t);
 }
 
 static void look_up(struct target *t)
@@ -140,21 +183,21 @@ static void look_up(struct target *t)
 		.size = sizeof(q), .name = t->host, .port = t->port,
 	};
 	struct weir_reactor *r = core_of(t)->r;
-	int err;
 
-	t->op.fn = on_found;
-	weir_op_set_deadline(&t->op, weir_reactor_now(r) + LOOKUP_NS);
-	err = weir_resolve(t->route->config->resolver, &t->op, &q, t->found,
-			   ADDRESSES);
-	if (!err)
-		return;
-	/* Too many may be in flight; all else will not change. */
-	if (err != -EAGAIN) {
-		if (!t->failed)
-			complain("%s: %s", t->host, weir_why());
-		t->failed = t->known = true;
+	for (int i = 0; i < 2; i++) {
+		struct lookup *l = &t->lookups[i];
+
+		q.family = l->family = i ? AF_INET : AF_INET6;
+		l->target = t;
+		l->found = t->found + i * ADDRESSES;
+		l->op.fn = on_found;
+		weir_op_set_deadline(&l->op, weir_reactor_now(r) + LOOKUP_NS);
+		l->res = weir_resolve(t->route->config->resolver, &l->op, &q,
+				      l->found, ADDRESSES);
+		t->n_lookups += !l->res;
 	}
-	wait_for(t, AGAIN_NS);
+	if (!t->n_lookups)
+		conclude(t);
 }
 
 /* The servers of the name, as the configuration before had them. */
@@ -178,4 +221,14 @@ void names_begin(struct target *t)
 {
 	config_get(t->route->config);
 	look_up(t);
+}
+
+/* Its configuration has retired. */
+void names_end(struct target *t)
+{
+	if (weir_op_is_busy(&t->op))
+		weir_op_cancel(&t->op);
+	for (int i = 0; i < 2; i++)
+		if (weir_op_is_busy(&t->lookups[i].op))
+			weir_op_cancel(&t->lookups[i].op);
 }

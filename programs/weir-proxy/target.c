@@ -24,6 +24,17 @@ struct target *target_add(struct route *route)
 	return t;
 }
 
+/* One that no other server of the route has, unless 64 have one. */
+static uint64_t free_bit(const struct route *route)
+{
+	uint64_t used = 0;
+
+	for (const struct server *s = route->servers; s; s = s->next)
+		used |= s->bit;
+	return ~used ? ~used & (used + 1) :
+	       UINT64_C(1) << route->n_servers % 64;
+}
+
 struct server *server_add(struct target *t, const struct address *addr)
 {
 	struct route *route = t->route;
@@ -34,7 +45,7 @@ struct server *server_add(struct target *t, const struct address *addr)
 	s->target = t;
 	s->addr = *addr;
 	s->check.fd = -1;
-	s->id = route->n_ids++;
+	s->bit = free_bit(route);
 	address_print(s->name, addr);
 	while (*at)
 		at = &(*at)->next;
@@ -68,13 +79,8 @@ void server_put(struct server *s)
 
 /* ---- the choice ---- */
 
-static uint64_t bit_of(const struct server *s)
-{
-	return UINT64_C(1) << s->id % TRIED_BITS;
-}
-
-/* By weight, and so that the turns of the heavy are spread: each gets its weight,
- * the first of all pays for all. */
+/* Smooth weighted round robin: each server gains its weight; the chosen one loses the
+ * sum of all weights. */
 static bool has_turn(const struct server *s, const struct server *best)
 {
 	return s->current > best->current;
@@ -95,7 +101,7 @@ static struct server *choose_well(struct route *route, uint64_t now,
 	int64_t all = 0;
 
 	for (s = route->servers; s; s = s->next) {
-		if (s->down || s->rests_until > now || tried & bit_of(s))
+		if (s->down || s->rests_until > now || tried & s->bit)
 			continue;
 		s->current += s->target->weight;
 		all += s->target->weight;
@@ -107,22 +113,24 @@ static struct server *choose_well(struct route *route, uint64_t now,
 	return best;
 }
 
-/* All have failed: any that was not tried, in turns. */
+/* All have failed: any that was not tried, in turns.  Of more than 64 some share a bit:
+ * then any, in turns. */
 static struct server *choose_any(struct route *route, uint64_t tried)
 {
 	uint64_t skip = route->turn % route->n_servers;
-	struct server *s, *first = NULL;
+	struct server *s, *first = NULL, *turn = NULL;
 
 	for (s = route->servers; s; s = s->next) {
-		if (skip) {
-			skip--;
-			if (!first && !(tried & bit_of(s)))
-				first = s;
-		} else if (!(tried & bit_of(s))) {
+		if (!skip--)
+			turn = s;
+		if (tried & s->bit)
+			continue;
+		if (turn)
 			return s;
-		}
+		if (!first)
+			first = s;
 	}
-	return first ? first : route->servers;
+	return first ? first : turn;
 }
 
 /* NULL: there is none at all. */
@@ -141,16 +149,18 @@ struct server *server_choose(struct route *route, uint64_t now, uint64_t tried)
 
 /* ---- the servers of a configuration ---- */
 
+/* Most is known of one that is checked. */
 static struct server *find_server(const struct config *c, const char *name)
 {
 	const struct route *route;
-	struct server *s;
+	struct server *s, *found = NULL;
 
 	for (route = c->routes; route; route = route->next)
 		for (s = route->servers; s; s = s->next)
-			if (!strcmp(s->name, name))
-				return s;
-	return NULL;
+			if (!strcmp(s->name, name) &&
+			    (!found || route->check_ns))
+				found = s;
+	return found;
 }
 
 static const struct target *find_name(const struct config *c, const char *host)
@@ -203,7 +213,7 @@ static void make_resolver(struct config *c)
 {
 	struct weir_resolver_opts opts = {
 		.size = sizeof(opts), .servers = c->nameservers,
-		.lookups_max = 1024,
+		.lookups_max = 2048,
 	};
 
 	if (has_names(c) && weir_resolver_create(&c->resolver, c->core->r, &opts))
@@ -242,8 +252,7 @@ void config_retire(struct config *c)
 	c->retired = true;
 	for (route = c->routes; route; route = route->next) {
 		for (t = route->targets; t; t = t->next)
-			if (weir_op_is_busy(&t->op))
-				weir_op_cancel(&t->op);
+			names_end(t);
 		for (s = route->servers; s; s = s->next)
 			if (weir_op_is_busy(&s->check.op))
 				weir_op_cancel(&s->check.op);

@@ -51,7 +51,6 @@
 #define HEADER_CAPACITY 256
 /* The longest that is taken from a client. */
 #define HEADER_MAX (BUFFER_MIN - HEADER_CAPACITY)
-#define TRIED_BITS 64		/* Servers that a connection tells apart. */
 
 struct address {
 	struct sockaddr_storage sa;
@@ -67,6 +66,15 @@ struct net {
 
 /* ---- configuration: a copy for each core, so that none is shared ---- */
 
+/* Of the addresses of one family of a name. */
+struct lookup {
+	struct weir_op op;
+	struct target *target;
+	sa_family_t family;
+	struct weir_resolve_address *found;
+	int64_t res;		/* How many; or an errno. */
+};
+
 /* A word of a line "listen": an address, or a name, which has any number of them. */
 struct target {
 	struct route *route;
@@ -75,8 +83,10 @@ struct target {
 	uint16_t port;
 	unsigned int weight;
 	/* Of a name: */
-	struct weir_op op;	/* Looks it up, or waits. */
-	struct weir_resolve_address *found;
+	struct weir_op op;	/* Waits. */
+	struct lookup lookups[2]; /* Of IPv6, IPv4. */
+	int n_lookups;		/* In flight. */
+	struct weir_resolve_address *found; /* For both. */
 	bool known;		/* It was looked up, with whatever result. */
 	bool failed;		/* That was said. */
 	struct target *next;
@@ -100,7 +110,7 @@ struct server {
 	struct address addr;
 	char name[NAME_MAX_ADDRESS];
 	uint64_t rests_until;	/* It has failed; of weir_reactor_now(). */
-	unsigned int id;	/* Of its route. */
+	uint64_t bit;		/* In .tried of connections. */
 	unsigned int users;	/* Connections, and the check. */
 	unsigned int n_conns;	/* Of these, connections. */
 	int64_t current;	/* For turns by weight, */
@@ -120,7 +130,6 @@ struct route {
 	struct target *targets, **targets_end;
 	struct server *servers;
 	unsigned int n_servers;
-	unsigned int n_ids;
 	uint64_t turn;		/* Of the choices. */
 	enum header header;
 	bool least;		/* Connections, not turns. */
@@ -201,7 +210,7 @@ struct conn {
 	struct listen *listen;	/* Of .config. */
 	struct server *server;	/* Connected, or to be; NULL: none was tried. */
 	unsigned int tries;	/* Servers that were not tried yet, */
-	uint64_t tried;		/* and a bit for each of the others. */
+	uint64_t tried;		/* and the bits of the others. */
 	enum end end;
 	bool broken;		/* A way was cut short; the other goes on. */
 	int client_fd, target_fd;
@@ -368,8 +377,8 @@ struct pipe *pipe_get(struct core *c);
 void pipe_put(struct core *c, struct pipe *p, bool empty);
 void pipes_free(struct core *c);
 
-/* header.c: the bytes that @client would have said; returns how many, at most
- * HEADER_CAPACITY. */
+/* header.c: the header for a connection from @client to @local; returns its length,
+ * at most HEADER_CAPACITY. */
 size_t header_make(unsigned char *to, enum header version,
 		   const struct address *client, const struct address *local);
 /*
@@ -392,6 +401,7 @@ bool route_is_ready(const struct route *route);
 
 /* names.c */
 void names_begin(struct target *t);
+void names_end(struct target *t);
 void names_inherit(struct target *t, const struct target *from);
 
 /* check.c */

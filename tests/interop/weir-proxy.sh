@@ -299,7 +299,7 @@ nginx_behind()
 	server nginx -e "$dir/nginx/error.log" -c "$dir/nginx.conf"
 }
 
-# haproxy FRONT BIND-WORDS BACK-LINE: in the background, until end_haproxy.
+# haproxy_at PORT BIND-WORDS LINE MODE: in the background, until end_haproxy.
 haproxy_at()
 {
 	cat >haproxy.conf <<-END

@@ -98,6 +98,7 @@ static void header_may_come_byte_by_byte_and_alone(void **state)
 static void connection_without_its_header_is_reset(void **state)
 {
 	struct fixture f;
+	struct pair p;
 	int client;
 
 	begin_behind_proxy(state, &f, "127.0.0.1", "");
@@ -106,6 +107,18 @@ static void connection_without_its_header_is_reset(void **state)
 	hear_reset(client);
 	close(client);
 	await_text(f.log, "us bad-header\n");
+	/* One that is reset when it has been accepted, as another after it was. */
+	client = dial(f.at);
+	p.client = dial(f.at);
+	say(p.client, "PROXY UNKNOWN\r\n");
+	p.server = take(f.target);
+	close_both(&p);
+	reset(client);
+	await_text(f.log, "us reset\n");
+	/* One that may be before. */
+	client = dial(f.at);
+	say(client, "PROXY ");
+	reset(client);
 	/* One that ends before it has said all. */
 	client = dial(f.at);
 	say(client, "PROXY ");
@@ -268,11 +281,37 @@ static void reach_the_good_one(struct fixture *f, int other)
 	close(client);
 }
 
+/* A reload, after which a client at @port is reset, as nobody listens at its target. */
+static void reload(struct fixture *f, uint16_t port)
+{
+	int client;
+
+	fixture_signal(f, SIGHUP);
+	client = dial(port);
+	hear_reset(client);
+	close(client);
+}
+
+/* The other remains down after a reload, too. */
+static void reload_and_reach(struct fixture *f, uint16_t second, int other,
+			     const char *more)
+{
+	uint16_t port = free_port();
+
+	fixture_configure(f, "rest 0\nfall 1000\nlisten 127.0.0.1:%u to "
+			  "127.0.0.1:%u 127.0.0.1:%u check=0.02 check-get=/up\n"
+			  "listen 127.0.0.1:%u to 127.0.0.1:%u\n%s\n",
+			  f->at, second, f->to, port, free_port(), more);
+	reload(f, port);
+	reach_the_good_one(f, other);
+}
+
 static void server_that_is_down_gets_no_connections(void **state)
 {
 	uint16_t second = free_port();
 	int other = listen_on(second, 16);
 	struct fixture f;
+	char more[64];
 
 	fixture_init(state, &f);
 	fixture_configure(&f, "rest 0\nfall 2\nlisten 127.0.0.1:%u to "
@@ -291,6 +330,11 @@ static void server_that_is_down_gets_no_connections(void **state)
 	}
 	for (int i = 0; i < 6; i++)
 		reach_the_good_one(&f, other);
+	/* Of two servers at an address the one that is checked is known better. */
+	snprintf(more, sizeof(more), "listen 127.0.0.1:%u to 127.0.0.1:%u",
+		 free_port(), second);
+	reload_and_reach(&f, second, other, more);
+	reload_and_reach(&f, second, other, "");
 	close(other);
 	fixture_end(&f);
 }
@@ -321,7 +365,7 @@ static void checks_go_on_after_resets(void **state)
 struct name_server {
 	pthread_t thread;
 	struct dns d;
-	atomic_bool ready, leave, was_told;
+	atomic_bool ready, leave, posted;
 	const struct dns_name *names;
 	_Atomic(struct weir_reactor *) r;
 };
@@ -339,7 +383,7 @@ static void *serve_names(void *arg)
 		weir_reactor_turn(r, WEIR_FOREVER);
 	dns_stop(&s->d);
 	/* A post uses the reactor until it returns. */
-	while (!atomic_load(&s->was_told))
+	while (!atomic_load(&s->posted))
 		sched_yield();
 	assert_int_equal(weir_reactor_destroy(r), 0);
 	return NULL;
@@ -390,7 +434,7 @@ static void leave(void *arg)
 static void stop_names(struct name_server *s)
 {
 	assert_int_equal(weir_post(atomic_load(&s->r), leave, s), 0);
-	atomic_store(&s->was_told, true);
+	atomic_store(&s->posted, true);
 	pthread_join(s->thread, NULL);
 }
 
@@ -405,20 +449,6 @@ static const struct dns_name at_two[] = {
 	{ .name = "app.test", .addresses = "127.0.0.2" },
 };
 
-static int listen_at_two(uint16_t port)
-{
-	struct sockaddr_in in = {
-		.sin_family = AF_INET, .sin_port = htons(port),
-		.sin_addr.s_addr = inet_addr("127.0.0.2"),
-	};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	assert_int_equal(bind(fd, (void *)&in, sizeof(in)), 0);
-	assert_int_equal(listen(fd, 16), 0);
-	return fd;
-}
-
 static void target_follows_its_name(void **state)
 {
 	struct name_server s;
@@ -428,7 +458,7 @@ static void target_follows_its_name(void **state)
 
 	start_names(&s, at_one);
 	fixture_init(state, &f);
-	two = listen_at_two(f.to);
+	two = listen_at("127.0.0.2", f.to, 16);
 	fixture_configure(&f, "nameservers %s\nresolve 1\n"
 			  "listen 127.0.0.1:%u to app.test:%u\n", s.d.server,
 			  f.at, f.to);
@@ -461,6 +491,83 @@ static void target_follows_its_name(void **state)
 	close(server);
 	close_both(&p);
 	close(two);
+	fixture_end(&f);
+	stop_names(&s);
+}
+
+static void silence_about_ipv6_does_not_withhold_ipv4(void **state)
+{
+	static const struct dns_name silent[] = {
+		{ .name = "app.test", .addresses = "127.0.0.1",
+		  .flags = DNS_SILENT_AAAA },
+	};
+	struct name_server s;
+	struct fixture f;
+	struct pair p;
+
+	start_names(&s, silent);
+	fixture_init(state, &f);
+	fixture_configure(&f, "nameservers %s\nlisten 127.0.0.1:%u to "
+			  "app.test:%u\n", s.d.server, f.at, f.to);
+	fixture_run(state, &f, "1");
+	p = connect_both(&f);
+	close_both(&p);
+	fixture_end(&f);
+	stop_names(&s);
+}
+
+/* Addresses 127.0.1.FROM to TO - 1, where nobody listens, after @first. */
+static const char *dead_addresses(char *text, const char *first, int from, int to)
+{
+	char *at = text + sprintf(text, "%s", first);
+
+	while (from < to)
+		at += sprintf(at, " 127.0.1.%d", from++);
+	return text;
+}
+
+/* Of all servers that a name ever had there are more than there are bits for those
+ * that a connection has tried. */
+static void servers_are_all_tried_when_many_have_come_and_gone(void **state)
+{
+	char text[2][40 * 16];
+	struct dns_name before = {
+		.name = "app.test", .addresses = dead_addresses(text[0], "", 1, 35),
+	};
+	struct dns_name after = {
+		.name = "app.test",
+		.addresses = dead_addresses(text[1], "127.0.0.2", 35, 69),
+	};
+	struct name_server s;
+	struct fixture f;
+	struct pair p;
+	bool is_there = false;
+	int two;
+
+	start_names(&s, &before);
+	fixture_init(state, &f);
+	two = listen_at("127.0.0.2", f.to, 16);
+	fixture_configure(&f, "rest 0\nnameservers %s\nresolve 1\n"
+			  "listen 127.0.0.1:%u to 127.0.0.1:%u 127.0.0.1:%u "
+			  "app.test:%u\n", s.d.server, f.at, free_port(), f.to,
+			  f.to);
+	fixture_run(state, &f, "1");
+	p = connect_both(&f);
+	close_both(&p);
+	change_names(&s, &after);
+	while (!is_there) {
+		p.client = dial(f.at);
+		while (!comes(two, 1) && !comes(f.target, 1))
+			;
+		is_there = comes(two, 0);
+		close(take(is_there ? two : f.target));
+		close(p.client);
+	}
+	close(two);
+	for (int i = 0; i < 8; i++) {
+		p = connect_both(&f);
+		close_both(&p);
+	}
 	fixture_end(&f);
 	stop_names(&s);
 }
@@ -524,6 +631,31 @@ static void reload_drains_a_target_that_was_removed(void **state)
 	stop_names(&s);
 }
 
+static void name_keeps_its_addresses_over_a_reload(void **state)
+{
+	uint16_t port = free_port();
+	struct name_server s;
+	struct fixture f;
+	struct pair p;
+
+	start_names(&s, at_one);
+	fixture_init(state, &f);
+	fixture_configure(&f, "nameservers %s\nlisten 127.0.0.1:%u to "
+			  "app.test:%u\n", s.d.server, f.at, f.to);
+	fixture_run(state, &f, "1");
+	p = connect_both(&f);
+	close_both(&p);
+	/* Nobody answers then. */
+	fixture_configure(&f, "nameservers %s\nlisten 127.0.0.1:%u to "
+			  "app.test:%u\nlisten 127.0.0.1:%u to 127.0.0.1:%u\n",
+			  s.d.server, f.at, f.to, port, free_port());
+	stop_names(&s);
+	reload(&f, port);
+	p = connect_both(&f);
+	close_both(&p);
+	fixture_end(&f);
+}
+
 static void client_after_a_reload_waits_for_a_name(void **state)
 {
 	uint16_t more = free_port();
@@ -568,8 +700,11 @@ int main(void)
 		CASE(server_that_is_down_gets_no_connections),
 		CASE(checks_go_on_after_resets),
 		CASE(target_follows_its_name),
+		CASE(silence_about_ipv6_does_not_withhold_ipv4),
+		CASE(servers_are_all_tried_when_many_have_come_and_gone),
 		CASE(name_that_does_not_exist_is_no_target),
 		CASE(reload_drains_a_target_that_was_removed),
+		CASE(name_keeps_its_addresses_over_a_reload),
 		CASE(client_after_a_reload_waits_for_a_name),
 	};
 

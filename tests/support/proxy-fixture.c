@@ -177,15 +177,21 @@ static int new_socket(int family)
 	return fd;
 }
 
-int listen_on(uint16_t port, int backlog)
+int listen_at(const char *addr, uint16_t port, int backlog)
 {
 	struct sockaddr_in in = loopback(port);
 	int fd = new_socket(AF_INET), one = 1;
 
+	in.sin_addr.s_addr = inet_addr(addr);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	assert_int_equal(bind(fd, (void *)&in, sizeof(in)), 0);
 	assert_int_equal(listen(fd, backlog), 0);
 	return fd;
+}
+
+int listen_on(uint16_t port, int backlog)
+{
+	return listen_at("127.0.0.1", port, backlog);
 }
 
 int listen_unix(const char *path)

@@ -49,7 +49,8 @@ bool has_text_now(const char *path, const char *text);
 unsigned long count_lines(int fd, unsigned long *dropped);
 
 uint16_t free_port(void);
-int listen_on(uint16_t port, int backlog);
+int listen_at(const char *addr, uint16_t port, int backlog);
+int listen_on(uint16_t port, int backlog); /* At 127.0.0.1. */
 int listen_unix(const char *path);
 
 /* A connection that stands, tried until somebody listens; and once only. */
