@@ -44,6 +44,17 @@ void act_often(struct run *run, unsigned int n, void (*act_once)(void *actor),
 		act_once(actor);
 }
 
+void run_budget(struct run *run, uint32_t times, uint32_t turns,
+		void (*act)(void *program))
+{
+	uint32_t i;
+
+	for (i = 0; run->budget && i < times * run->trial->ops; i++) {
+		act(run->program);
+		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, turns));
+	}
+}
+
 void make_reactors(struct run *run, unsigned int n)
 {
 	struct weir_reactor_opts opts = { .size = sizeof(opts) };

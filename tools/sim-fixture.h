@@ -56,6 +56,11 @@ bool budget_take(struct run *run);
 void act_often(struct run *run, unsigned int n, void (*act_once)(void *actor),
 	       void *actor);
 
+/* act(@program) again and again, each time followed by 1 to @turns turns, until the
+ * budget is used up or that was done @times times for each action of it. */
+void run_budget(struct run *run, uint32_t times, uint32_t turns,
+		void (*act)(void *program));
+
 /* Make @n reactors with drawn options: small bounds, few callbacks in a
  * turn. */
 void make_reactors(struct run *run, unsigned int n);

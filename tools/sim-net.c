@@ -61,8 +61,9 @@ static void connect_one(struct pair *pair)
 }
 
 /* Called outside the loop: connect pairs that are not, and disturb. */
-static void act(struct program *p)
+static void act(void *program)
 {
+	struct program *p = program;
 	struct run *run = p->run;
 	struct pair *pair = &p->pairs[rnd(run, PAIRS)];
 
@@ -148,10 +149,7 @@ static void run_net(struct weir_sim_trial *trial)
 	program_begin(run, &p, sizeof(p));
 	p.run = run;
 	set_up(&p);
-	for (uint32_t i = 0; run->budget && i < 50 * run->trial->ops; i++) {
-		act(&p);
-		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 200));
-	}
+	run_budget(run, 50, 200, act);
 	weir_sim_partition(run->sim, "a", "b", 0);
 	run_to_end(run, WEIR_SEC, is_done);
 	end_reactors(run);

@@ -253,8 +253,9 @@ static void start_line(struct line *l)
 	expect_next(l);
 }
 
-static void disturb(struct program *p)
+static void disturb(void *program)
 {
+	struct program *p = program;
 	struct line *l = &p->lines[rnd(p->run, LINES)];
 
 	if (!l->task.is_under_way) {
@@ -370,10 +371,7 @@ static void run_pipelines(struct weir_sim_trial *trial)
 		set_up_core(&p, &p.cores[i], run->reactors[i]);
 	for (i = 0; i < LINES; i++)
 		line_set_up(&p, &p.lines[i], i);
-	for (i = 0; run->budget && i < 20 * run->trial->ops; i++) {
-		disturb(&p);
-		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 60));
-	}
+	run_budget(run, 20, 60, disturb);
 	run_to_end(run, WEIR_SEC, is_done);
 	take_down(&p);
 }

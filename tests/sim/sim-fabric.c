@@ -438,7 +438,7 @@ static void check_cause(const struct slot *s, int64_t res)
 	     "a result that is documented", "%lld", (long long)res);
 }
 
-static void act(struct program *p);
+static void act(void *program);
 
 static void on_job(struct weir_op *op, int64_t res)
 {
@@ -593,13 +593,13 @@ static void host_close(struct program *p, struct host *h)
 }
 
 /* On any reactor: all have one thread. */
-static void act(struct program *p)
+static void act(void *program)
 {
+	struct program *p = program;
+	struct host *h = &p->hosts[rnd(p->run, p->n_hosts)];
 	struct export *x;
 	struct slot *s;
 	uint32_t n;
-
-	struct host *h = &p->hosts[rnd(p->run, p->n_hosts)];
 
 	if (!h->dma)
 		host_open(p, h);
@@ -725,17 +725,13 @@ static void run_fabric(struct weir_sim_trial *trial)
 {
 	struct run *run = run_begin(trial);
 	static struct program p;
-	uint32_t i;
 
 	must(enter != NULL, "the mock is there", "%s",
 	     "WEIR_FABRIC_LIBRARY does not name it");
 	program_begin(run, &p, sizeof(p));
 	p.run = run;
 	set_up(&p);
-	for (i = 0; run->budget && i < 40 * trial->ops; i++) {
-		act(&p);
-		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 60));
-	}
+	run_budget(run, 40, 60, act);
 	run_to_end(run, WEIR_MSEC, is_done);
 	take_down(&p);
 }

@@ -68,8 +68,9 @@ static void revoke_or_renew(struct program *p)
 	}
 }
 
-static void disturb(struct program *p)
+static void disturb(void *program)
 {
+	struct program *p = program;
 	struct run *run = p->run;
 
 	if (p->healed_ns && p->healed_ns <= weir_sim_now(run->sim))
@@ -163,16 +164,12 @@ static void run_verbs(struct weir_sim_trial *trial)
 {
 	struct run *run = run_begin(trial);
 	static struct program p;
-	uint32_t i;
 
 	program_begin(run, &p, sizeof(p));
 	p.run = run;
 	mock_enter(run->sim);
 	set_up(&p);
-	for (i = 0; run->budget && i < 40 * run->trial->ops; i++) {
-		disturb(&p);
-		(void)weir_sim_run(run->sim, WEIR_MSEC, 1 + rnd(run, 60));
-	}
+	run_budget(run, 40, 60, disturb);
 	run_to_end(run, WEIR_MSEC, is_done);
 	take_down(&p);
 }
