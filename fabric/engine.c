@@ -213,7 +213,7 @@ static bool post_link(struct link *link)
 		if (p->posted == weir_job_bytes(job))
 			queue_del(p);
 	}
-	/* Without anything in flight, nothing tells that there is capacity. */
+	/* With nothing in flight no completion reports capacity: try again by the timer. */
 	if (link->is_full && !link->in_flight) {
 		if (!was_full)
 			link->moved = now_of(link);

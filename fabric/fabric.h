@@ -41,8 +41,10 @@
 #define PIECES 8		/* Of a slice, at most. */
 #define SLICE_MAX ((uint64_t)1 << 20)
 #define SLICES 4096		/* Of a port. */
-#define CLOSES 1000		/* Attempts, when nothing can wait for it. */
-#define RETRY_NS (100 * WEIR_USEC)	/* Until another, or another post. */
+/* Attempts to close at the last context's end, which cannot wait.  The number is not
+ * measured: no provider that was tried needs a second one. */
+#define CLOSES 1000
+#define RETRY_NS (100 * WEIR_USEC)	/* Between two attempts to close, or to post. */
 
 struct port;
 struct link;
@@ -250,7 +252,8 @@ int port_address(const struct port *port, uint8_t *to, size_t *len);
 /* link.c */
 int link_of(struct link **ret, struct fabric *f, struct peer *peer);
 bool link_free(struct link *link);	/* False: not yet. */
-void link_keep(struct link *link);	/* It never will be. */
+/* Unlink it and never free it: libfabric may still use it. */
+void link_keep(struct link *link);
 int link_connect(struct link *link);
 void link_event(struct link *link, uint32_t event);
 void link_refused(struct link *link, const struct fi_eq_err_entry *err);

@@ -15,6 +15,7 @@
 #include "fabric/fabric.h"
 
 #define CONNS_MAX 1024		/* Of a grant. */
+#define KEYS 8			/* Drawn, where another region may have it. */
 
 /* Nothing tells how much of it is right. */
 static bool is_token(const uint8_t *a, const uint8_t *b)
@@ -164,9 +165,13 @@ int grant_end(struct grant *grant)
 					    "exported the memory takes it back",
 					    call);
 		err = close_grant(grant);
-		if (err)
+		if (err == -FI_EBUSY)
 			return weir_why_set(-EINPROGRESS, "a connection of %s",
 					    grant->port->card->name);
+		if (err)
+			return weir_why_set(fabric_errno(err), "%s: libfabric keeps "
+					    "the registration: %s", call,
+					    fabric_error(err));
 		unlink_grant(grant);
 	}
 	if (grant->is_kept)
@@ -181,7 +186,7 @@ void grant_orphan(struct grant *grant)
 	int n = 0;
 
 	while ((grant->is_kept = close_grant(grant)) && ++n < CLOSES)
-		;
+		port_drain(grant->port);
 	unlink_grant(grant);
 }
 
@@ -217,16 +222,21 @@ static int register_memory(struct grant *grant, struct region *region,
 {
 	size_t size = grant->port->card->info->domain_attr->mr_key_size;
 	uint64_t access = FI_REMOTE_READ, key = 0;
+	int err, n = 0;
 
 	if (permissions & WEIR_MMAP_PEER_WRITE)
 		access |= FI_REMOTE_WRITE;
-	if (getrandom(grant->token, TOKEN, 0) != TOKEN ||
-	    getrandom(&key, sizeof(key), 0) != sizeof(key))
+	if (getrandom(grant->token, TOKEN, 0) != TOKEN)
 		return -FI_EIO;
-	if (size < sizeof(key))
-		key &= ((uint64_t)1 << (8 * size)) - 1;
-	return fi_mr_reg(grant->port->domain, region->addr, region->len, access,
-			 0, key, 0, &grant->mr, NULL);
+	do {
+		if (getrandom(&key, sizeof(key), 0) != sizeof(key))
+			return -FI_EIO;
+		if (size < sizeof(key))
+			key &= ((uint64_t)1 << (8 * size)) - 1;
+		err = fi_mr_reg(grant->port->domain, region->addr, region->len,
+				access, 0, key, 0, &grant->mr, NULL);
+	} while (err == -FI_ENOKEY && ++n < KEYS);
+	return err;
 }
 
 int grant_make(struct grant **ret, struct port *port, struct region *region,

@@ -99,7 +99,7 @@ int link_connect(struct link *link)
 		err = fi_connect(link->end.ep, link->peer->address, &hello,
 				 sizeof(hello));
 	if (err) {
-		disconnect(link, err);
+		disconnect(link, -err);
 		return weir_why_set(fabric_errno(err), "%s: %s: no connection: %s",
 				    call, card->name, fabric_error(err));
 	}
@@ -241,11 +241,11 @@ int link_of(struct link **ret, struct fabric *f, struct peer *peer)
 	struct port *port;
 	int err;
 
+	if (atomic_load(&peer->ended))
+		return weir_why_set(-ESTALE, "%s: the import was destroyed", call);
 	*ret = link;
 	if (link)
 		return 0;
-	if (atomic_load(&peer->ended))
-		return weir_why_set(-ESTALE, "%s: the import was destroyed", call);
 	err = port_of(&port, f, peer->card, call);
 	if (err)
 		return err;

@@ -234,8 +234,11 @@ static int before_sleep(void *arg, int *fd)
 	if (port->has_events || port->is_broken || can_post(port))
 		return 1;
 	err = fi_trywait(port->fid, fids, 2);
-	if (err == -FI_EAGAIN)
+	/* It may have reset the descriptors by which the next poll would know. */
+	if (err == -FI_EAGAIN) {
+		port->has_events = true;
 		return 1;
+	}
 	return err ? fabric_errno(err) : 0;
 }
 
@@ -275,7 +278,6 @@ static void on_timer(struct weir_timer *timer, uint64_t n, void *arg)
 	}
 	mend_links(port);
 	grant_retry(port);
-	sweep(port);
 	if (next != WEIR_FOREVER)
 		port_timer(port, next);
 	port_post(port);
@@ -337,10 +339,14 @@ int end_close(struct end *end)
 /* What libfabric may still use is kept for ever. */
 void port_free(struct port *port)
 {
+	struct link *link, *next;
 	int n;
 
-	for (n = 0; port->links && n < CLOSES; n++)
-		link_free(port->links);
+	for (link = port->links; link; link = next) {
+		next = link->next;
+		for (n = 0; n < CLOSES && !link_free(link); n++)
+			port_drain(port);
+	}
 	while (port->grants)
 		grant_orphan(port->grants);
 	weir_poll_hook_destroy(port->hook);

@@ -145,6 +145,8 @@ static int goes_wrong(void *arg, int fault)
 		[MOCK_FABRIC_LOST] = WEIR_SIM_RESET,
 		[MOCK_FABRIC_SILENT] = WEIR_SIM_STALL,
 		[MOCK_FABRIC_CLOSE] = WEIR_SIM_STUCK,
+		[MOCK_FABRIC_REGION] = WEIR_SIM_ERROR,
+		[MOCK_FABRIC_KEY] = WEIR_SIM_REGISTER,
 	};
 	struct program *p = arg;
 

@@ -57,10 +57,11 @@ static inline void make_lease(struct both *b, uint32_t permissions)
 	import_bytes(b, desc.bytes, desc.len);
 }
 
-static inline void both_begin(struct both *b, void **state, uint32_t permissions)
+static inline void both_begin_on(struct both *b, struct weir_reactor *r,
+				 uint32_t permissions)
 {
 	memset(b, 0, sizeof(*b));
-	b->r = start_reactor(state);
+	b->r = r;
 	b->dma = start_dma(b->r, (struct weir_dma_opts){ 0 });
 	assert_int_equal(weir_device_open_name(&b->dev, DEVICE), 0);
 	b->far = aligned_alloc(4096, LEN);
@@ -72,6 +73,11 @@ static inline void both_begin(struct both *b, void **state, uint32_t permissions
 			     RW | WEIR_MMAP_READ | WEIR_MMAP_WRITE);
 	make_lease(b, permissions);
 	jrec_init(&b->j);
+}
+
+static inline void both_begin(struct both *b, void **state, uint32_t permissions)
+{
+	both_begin_on(b, start_reactor(state), permissions);
 }
 
 static inline void both_end(struct both *b)

@@ -361,6 +361,8 @@ static int mr_close(struct fid *fid)
 
 	if (mock_fault(MOCK_FABRIC_CLOSE))
 		return -FI_EBUSY;
+	if (mock_fault(MOCK_FABRIC_REGION))
+		return -FI_EIO;
 	while (*at != mr)
 		at = &(*at)->next;
 	*at = mr->next;
@@ -389,7 +391,7 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
 		key = ++made * 0x10001;
 	else if (mock_world.key_size < 8 && key >> (8 * mock_world.key_size))
 		return -FI_EKEYREJECTED;
-	else if (mock_mr_find(domain, key))
+	else if (mock_mr_find(domain, key) || mock_fault(MOCK_FABRIC_KEY))
 		return -FI_ENOKEY;
 	mr = mock_alloc(sizeof(*mr));
 	mr->domain = domain;

@@ -17,6 +17,8 @@ enum mock_fabric_fault {
 	MOCK_FABRIC_LOST,	/* A connection ends. */
 	MOCK_FABRIC_SILENT,	/* Nothing arrives by a connection any more. */
 	MOCK_FABRIC_CLOSE,	/* An endpoint or a region closes only later. */
+	MOCK_FABRIC_REGION,	/* A region is not closed, for a reason of its own. */
+	MOCK_FABRIC_KEY,	/* Another region has the key. */
 	MOCK_FABRIC_FAULTS,
 };
 

@@ -24,8 +24,10 @@
  * How the bytes get there is the program's choice.
  *
  * The reactor that exports has to turn: with most providers it is the exporter's
- * processor that moves the bytes.  It is that of the lease; for an export of an mmap, one
- * of the thread.  It needs a DMA context before that, and exports end with its last one.
+ * processor that moves the bytes.  A lease is served by its own reactor, an export of an
+ * mmap by one of the calling thread.  That reactor needs a DMA context first; exports end
+ * with its last one.  If libfabric does not close a connection of an export then, it is
+ * kept, and weir_mmap_stop() of its memory returns -EBUSY from then on.
  *
  * An importer connects with its first job, and again when a connection has ended and
  * there is another job.  Each lease, and each export of an mmap, has connections
@@ -42,7 +44,8 @@
  * own error.  A job ends with
  *
  *	-ECONNREFUSED  no process listens there: the exporter has ended
- *	-ESTALE        the exporter has taken the memory back
+ *	-ESTALE        the exporter has taken the memory back, or the import was
+ *	               destroyed
  *	-ETIMEDOUT     no answer, see struct weir_fabric_opts
  *	-ECONNRESET    the connection has ended: the peer has, or it has taken the
  *	               memory back, or has refused an operation; or the import was
