@@ -232,9 +232,8 @@ check_tsan()
 )
 
 # In short form half of the programs, over one backend: all of it in four commits.  ASan
-# sees most of what valgrind does, and in each commit.  In the long run all programs over
-# all backends, but each test as in the short form: valgrind sees as much in ten
-# repetitions as in a thousand, which the other steps make.
+# sees most of what valgrind does, and in each commit.  In the long run: all programs over
+# all backends.  Cases that only the long form has are not run under valgrind.
 check_valgrind()
 (
 	without_benchmarks

@@ -388,6 +388,7 @@ t_header_of_nginx_before()
 	proxies
 	mkdir -p nginx2
 	cat >nginx2.conf <<-END
+	$(load_stream)
 	daemon off;
 	master_process off;
 	pid $dir/nginx2/pid;
@@ -432,11 +433,19 @@ t_checks_of_haproxy_before()
 	end_server
 }
 
+# Debian's nginx has streams in a package of their own.
+load_stream()
+{
+	module=/usr/lib/nginx/modules/ngx_stream_module.so
+	[ ! -e $module ] || echo "load_module $module;"
+}
+
 no_stream()
 {
 	has nginx
 	command -v nginx >/dev/null || return
-	printf 'events { }\nstream { }\npid %s/pid;\n' "$dir" >probe.conf
+	printf '%s\nevents { }\nstream { }\npid %s/pid;\n' "$(load_stream)" \
+		"$dir" >probe.conf
 	nginx -t -e "$dir/probe.log" -c "$dir/probe.conf" 2>probe.out ||
 		echo 'nginx has no stream module'
 }
