@@ -403,7 +403,7 @@ fi
 
 step bare check bare --without-libev --without-verbs --without-valgrind \
 	--without-sdt --without-libsodium --without-libuv --without-glib \
-	--without-systemd --without-libfabric --without-ucx --disable-static
+	--without-systemd --without-libfabric --without-nvme --without-ucx --disable-static
 if command -v clang >/dev/null; then
 	step clang compile_all clang CC=clang --disable-static
 	[ $long = 1 ] && seconds=240 || seconds=12

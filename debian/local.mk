@@ -12,6 +12,8 @@ EXTRA_DIST += \
 	%D%/libweir-doc.examples \
 	%D%/libweir-fabric-dev.install \
 	%D%/libweir-fabric0.install \
+	%D%/libweir-nvme-dev.install \
+	%D%/libweir-nvme0.install \
 	%D%/libweir-rdma-dev.install \
 	%D%/libweir-rdma0.install \
 	%D%/libweir-resolve-dev.install \

@@ -22,6 +22,7 @@ man3dir = $(mandir)/man3
 man3_headers = $(weirinclude_HEADERS) $(weirhostinclude_HEADERS) \
 	$(weiraccelinclude_HEADERS) $(weircudainclude_HEADERS) \
 	$(weirresolveinclude_HEADERS) $(weirsiminclude_HEADERS) $(rdma_headers) $(fabric_headers) \
+	$(nvme_headers) \
 	$(tls_headers)
 man3_stamp = %D%/man/man3.stamp
 

@@ -144,6 +144,11 @@ noinst_PROGRAMS += %D%/41-fabric
 endif
 %C%_41_fabric_LDADD = $(weir_fabric) libweir.la
 
+if HAVE_NVME
+noinst_PROGRAMS += %D%/47-nvme
+endif
+%C%_47_nvme_LDADD = $(weir_nvme) libweir.la
+
 noinst_PROGRAMS += %D%/44-connect-by-name
 %C%_44_connect_by_name_LDADD = libweir-resolve.la libweir.la
 

@@ -98,6 +98,15 @@ weirfabricinclude_HEADERS += $(fabric_headers)
 else
 EXTRA_DIST += $(fabric_headers)
 endif
+
+# Also in a build without these headers of Linux.
+nvme_headers = \
+	%D%/weir/nvme/nvme.h
+if HAVE_NVME
+weirnvmeinclude_HEADERS += $(nvme_headers)
+else
+EXTRA_DIST += $(nvme_headers)
+endif
 if HAVE_VERBS
 weirrdmainclude_HEADERS += $(rdma_headers)
 else

@@ -56,7 +56,7 @@ dump()
 		-e "s/ visibility='default' binding='global' size-in-bits='64'//"
 }
 
-for name in libweir libweir-rdma libweir-sim libweir-accel libweir-cuda libweir-fabric libweir-resolve libweir-tls; do
+for name in libweir libweir-rdma libweir-sim libweir-accel libweir-cuda libweir-fabric libweir-nvme libweir-resolve libweir-tls; do
 	lib=.libs/$name.so
 	if [ ! -e "$lib" ]; then
 		skips "$name has the ABI that is kept" 'it was not built'

@@ -23,6 +23,7 @@ missing()
 	*resolver*) echo 'built without c-ares' ;;
 	*tls-client*) echo 'built without OpenSSL' ;;
 	*fabric*) echo 'built without libfabric' ;;
+	*nvme*) echo 'built without NVMe' ;;
 	*sd-event*) echo 'built without libsystemd' ;;
 	esac
 }

@@ -170,6 +170,7 @@ for h in "$src"/include/weir/*.h "$src"/include/weir/*/*.h; do
 	case $h in
 	/weir/rdma/*) has rdma || continue ;;
 	/weir/fabric/*) has fabric || continue ;;
+	/weir/nvme/*) has nvme || continue ;;
 	/weir/tls/*) has tls || continue ;;
 	esac
 	try "<${h#/}> is installed" is_there "$h"
@@ -202,6 +203,9 @@ if [ -e "$libdir/libweir.so" ]; then
 	[ ! -e "$libdir/libweir-fabric.so" ] ||
 	try 'libweir-fabric needs the core and libc alone' needs_only libweir-fabric \
 		'libc|libdl|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
+	[ ! -e "$libdir/libweir-nvme.so" ] ||
+	try 'libweir-nvme needs the core, libc and liburing alone' needs_only \
+		libweir-nvme 'libc|liburing|libweir|ld-linux.*|libpthread|libasan|libubsan|libtsan'
 	try 'a program with a world is compiled with weir-sim.pc alone' \
 		compile_world $SAN_CFLAGS $(pc_of weir-sim --cflags --libs)
 	try 'it runs' env LD_LIBRARY_PATH="$libdir" "$dir/world"

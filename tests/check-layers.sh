@@ -19,6 +19,8 @@ done
 # A provider needs nothing that is not public.
 holds 'fabric/ includes only fabric' \
 	"$(quoted /dev/null "$dir"/fabric/*.[ch] | grep -vE '"fabric/')"
+holds 'nvme/ includes only nvme' \
+	"$(quoted /dev/null "$dir"/nvme/*.[ch] | grep -vE '"nvme/')"
 holds 'cuda/ includes only cuda' \
 	"$(quoted /dev/null "$dir"/cuda/*.[ch] | grep -vE '"cuda/')"
 holds 'resolve/ includes only base resolve' \
@@ -32,7 +34,7 @@ for layer in accel rdma sim; do
 		   grep -vE "\"(config\.h\"|($below|$layer)/)")"
 done
 holds 'the core includes no header of rdma-core, RDMA or simulated worlds' \
-	"$(grep -nE '^#include <(infiniband|rdma|weir/(accel|cuda|fabric|rdma|resolve|sim|tls|conn|message|srq))' \
+	"$(grep -nE '^#include <(infiniband|rdma|weir/(accel|cuda|fabric|nvme|rdma|resolve|sim|tls|conn|message|srq))' \
 		/dev/null "$dir"/base/*.[ch] "$dir"/reactor/*.[ch] \
 		"$dir"/reactor/*/*.[ch] "$dir"/mem/*.[ch] "$dir"/mem/*/*.[ch] \
 		"$dir"/dma/*.[ch] "$dir"/dma/*/*.[ch])"
@@ -42,22 +44,22 @@ holds 'the core has no name of RDMA or simulated worlds' \
 		"$dir"/reactor/*/*.[ch] "$dir"/mem/*.[ch] "$dir"/mem/*/*.[ch] \
 		"$dir"/dma/*.[ch] "$dir"/dma/*/*.[ch])"
 holds 'public headers of the core include none of the others' \
-	"$(grep -nE '^#include <weir/(accel|cuda|fabric|rdma|resolve|sim|tls)/' "$dir"/include/weir/*.h)"
+	"$(grep -nE '^#include <weir/(accel|cuda|fabric|nvme|rdma|resolve|sim|tls)/' "$dir"/include/weir/*.h)"
 
 holds 'public headers include no internal ones' \
 	"$(quoted /dev/null "$dir"/include/weir/*.h "$dir"/include/weir/*/*.h)"
 # Theirs may include each other.
 holds 'examples include no internal headers' \
 	"$(quoted /dev/null "$dir"/examples/*.[ch] |
-	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|fabric|rdma|resolve|sim|tls|tests)/)')"
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|fabric|nvme|rdma|resolve|sim|tls|tests)/)')"
 
 holds 'programs include no internal headers' \
 	"$(quoted /dev/null "$dir"/programs/*/*.[ch] |
-	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|fabric|rdma|resolve|sim|tls|tests)/)')"
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|fabric|nvme|rdma|resolve|sim|tls|tests)/)')"
 
 holds 'tools include no internal headers' \
 	"$(quoted /dev/null "$dir"/tools/*.[ch] |
-	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|fabric|rdma|resolve|sim|tls|tests)/)')"
+	   grep -E '"(config\.h"|(base|reactor|mem|dma|accel|cuda|fabric|nvme|rdma|resolve|sim|tls|tests)/)')"
 
 # A header of a higher layer is out of reach too, even if it is public.
 holds 'reactor/ does not know the headers of mem and dma' \

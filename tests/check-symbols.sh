@@ -98,6 +98,8 @@ try weir-accel WEIR_ACCEL_0.1 "$dir"/include/weir/accel/*.h
 try weir-cuda WEIR_CUDA_0.1 "$dir"/include/weir/cuda/*.h
 [ ! -f .libs/libweir-fabric.so ] ||
 	try weir-fabric WEIR_FABRIC_0.1 "$dir"/include/weir/fabric/*.h
+[ ! -f .libs/libweir-nvme.so ] ||
+	try weir-nvme WEIR_NVME_0.1 "$dir"/include/weir/nvme/*.h
 try weir-resolve WEIR_RESOLVE_0.1 "$dir"/include/weir/resolve/*.h
 [ ! -f .libs/libweir-tls.so ] ||
 	try weir-tls WEIR_TLS_0.1 "$dir"/include/weir/tls/*.h
@@ -124,7 +126,7 @@ if [ -f .libs/libweir.so ] && [ -f .libs/libweir-rdma.so ]; then
 		sed 's/PROVIDER_API(\(.*\))/\1/' | grep -v '^name$' | sort)
 	same 'tests/private.txt lists what is marked PROVIDER_API' \
 		"$(allowed '[a-z]*' | sort -u)" "$marked"
-	for lib in accel cuda fabric rdma resolve sim tls; do
+	for lib in accel cuda fabric nvme rdma resolve sim tls; do
 		[ -f .libs/libweir-$lib.so ] || continue
 		same "libweir-$lib uses no internals but those of tests/private.txt" '' \
 			"$(nm -D --undefined-only .libs/libweir-$lib.so |

@@ -89,10 +89,11 @@ accel_tests =
 cuda_tests =
 chain_storm = %D%/support/chain-storm.c %D%/support/chain-storm.h
 fabric_tests =
+nvme_tests =
 resolve_tests =
 tls_tests =
 test_programs = $(public_tests) $(internal_tests) $(mock_tests) $(model_tests) \
-	$(accel_tests) $(cuda_tests) $(fabric_tests) $(resolve_tests) \
+	$(accel_tests) $(cuda_tests) $(fabric_tests) $(nvme_tests) $(resolve_tests) \
 	$(tls_tests)
 # Of these, the ones that TSan leaves out: they have one thread.
 without_threads =
@@ -129,6 +130,9 @@ include %D%/cuda/local.mk
 if HAVE_LIBFABRIC
 include %D%/fabric/local.mk
 endif
+if HAVE_NVME
+include %D%/nvme/local.mk
+endif
 include %D%/resolve/local.mk
 if HAVE_OPENSSL
 include %D%/tls/local.mk
@@ -161,6 +165,10 @@ $(cuda_tests): $(cuda_mock) libweir-cuda.la libweir.la $(weir_sim) $(weir_rdma)
 $(fabric_tests): LDADD = %D%/libharness.la libweir-fabric.la $(weir_sim) $(weir_rdma) \
 	libweir.la $(CMOCKA_LIBS) -ldl
 $(fabric_tests): libweir-fabric.la libweir.la $(weir_sim) $(weir_rdma)
+# And those of libweir-nvme.
+$(nvme_tests): LDADD = %D%/libharness.la libweir-nvme.la $(weir_sim) $(weir_rdma) \
+	libweir.la $(CMOCKA_LIBS)
+$(nvme_tests): libweir-nvme.la libweir.la $(weir_sim) $(weir_rdma)
 # And those of libweir-resolve.
 $(resolve_tests): LDADD = %D%/libharness.la libweir-resolve.la libbase.la $(weir_sim) \
 	$(weir_rdma) libweir.la $(CMOCKA_LIBS)
@@ -184,6 +192,7 @@ CLEANFILES += $(rdma_programs) $(rdma_helpers)
 TESTS += $(test_scripts) $(tree_tests)
 EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-cuda.abi %D%/abi/libweir-fabric.abi \
+	%D%/abi/libweir-nvme.abi \
 	%D%/abi/libweir-rdma.abi %D%/abi/libweir-resolve.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir-tls.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \

@@ -12,6 +12,7 @@
 #include <weir/domain.h>
 #include <weir/export.h>
 #include <weir/fabric/device.h>
+#include <weir/nvme/nvme.h>
 #include <weir/job.h>
 #include <weir/mmap.h>
 #include <weir/segment.h>
@@ -95,6 +96,8 @@ const char *device_kind(const struct device *d)
 		return "cuda";
 	case WEIR_DEVICE_FABRIC:
 		return "fabric";
+	case WEIR_DEVICE_NVME:
+		return "nvme";
 	default:
 		return d->caps.kind >= WEIR_DEVICE_USER ? "user" : "unknown";
 	}
@@ -163,6 +166,9 @@ static void find_devices(struct info *info)
 	weir_cuda_init();
 #ifdef HAVE_LIBFABRIC
 	weir_fabric_init();
+#endif
+#ifdef HAVE_NVME
+	weir_nvme_init();
 #endif
 	if (weir_device_list(&list, &n)) {
 		info->no_memory = true;

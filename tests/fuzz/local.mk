@@ -56,7 +56,7 @@ fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-http \
 	%D%/calls-share.c %D%/calls-source.c %D%/calls-udp.c %D%/calls.h
 %C%_run_calls_LDADD = $(weir_sim) libweir.la
 %C%_run_command_SOURCES = %D%/fuzz-command.c $(fuzz_common) $(fuzz_tools)
-%C%_run_command_LDADD = $(weir_rdma) $(weir_fabric) libweir-cuda.la libweir.la
+%C%_run_command_LDADD = $(weir_rdma) $(weir_fabric) $(weir_nvme) libweir-cuda.la libweir.la
 %C%_run_engine_SOURCES = %D%/fuzz-engine.c $(fuzz_common)
 %C%_run_engine_LDADD = libweir-all.la
 %C%_run_http_SOURCES = %D%/fuzz-http.c examples/http.h $(fuzz_common)
@@ -87,7 +87,7 @@ fuzz: config.h
 	CLANG='$(CLANG)' FUZZ_CFLAGS='$(fuzz_cflags)' srcdir='$(srcdir)' \
 	FUZZ_LIBS='$(fuzz_libs)' \
 	SOURCES='$(libbase_la_SOURCES) $(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES) \
-		$(libweir_cuda_la_SOURCES) $(fuzz_fabric)' TOOLS='$(fuzz_tools)' \
+		$(libweir_cuda_la_SOURCES) $(fuzz_fabric) $(fuzz_nvme)' TOOLS='$(fuzz_tools)' \
 	NBD='$(fuzz_nbd)' PROXY='$(fuzz_proxy)' \
 	$(SHELL) $(srcdir)/%D%/fuzz.sh $(FUZZ_SECONDS) $(fuzz_targets)
 

@@ -46,6 +46,7 @@
 #include <weir/kind.h>
 #include <weir/message.h>
 #include <weir/mmap.h>
+#include <weir/nvme/nvme.h>
 #include <weir/object.h>
 #include <weir/op.h>
 #include <weir/pipeline.h>
@@ -235,6 +236,15 @@ static uint64_t addr;
 static char here[100];
 #elif defined(SNIPPETS_OF_resolve_resolve)
 void on_connected(struct weir_op *, int64_t);
+#elif defined(SNIPPETS_OF_nvme_nvme)
+static struct weir_device *dev;
+static struct weir_dma *dma;
+static struct weir_job job;
+static struct weir_nvme_cmd cmd;
+static struct weir_nvme_queue *q;
+static struct weir_op op;
+static struct weir_reactor *r;
+static char mem[65536];
 #elif defined(SNIPPETS_OF_fabric_device)
 static struct weir_device *dev;
 static struct weir_dma *dma;
