@@ -47,6 +47,13 @@ endif
 %C%_bench_fabric_CFLAGS = $(AM_CFLAGS) $(LIBFABRIC_CFLAGS)
 %C%_bench_fabric_LDADD = $(weir_fabric) $(bench_libs) $(LIBFABRIC_LIBS)
 
+# What needs a drive, as a guest's: tests/vm/run --nvme bench/bench-nvme.
+if HAVE_NVME
+bench_programs += %D%/bench-nvme
+endif
+%C%_bench_nvme_SOURCES = %D%/bench-nvme.c $(bench_common)
+%C%_bench_nvme_LDADD = $(weir_nvme) $(bench_libs)
+
 %C%_bench_accel_SOURCES = %D%/bench-accel.c $(bench_common)
 %C%_bench_accel_CFLAGS = $(AM_CFLAGS) $(ISAL_CFLAGS) $(OPENSSL_CFLAGS) \
 	$(ZLIB_CFLAGS) $(ZSTD_CFLAGS)

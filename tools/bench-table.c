@@ -277,6 +277,14 @@ const struct program programs[] = {
 		.bare = "libfabric",
 		.cases = "write 1 MiB|read 1 MiB|write 8 B|read 8 B",
 	}, {
+		.name = "nvme",
+		.measures = "reads by NVMe passthrough (an NVMe device)",
+		.beside = "fio",
+		.takes = "depth",
+		.by_name = true,
+		.question = "What does a read from an NVMe device cost?",
+		.bare = "bare ring",
+	}, {
 		.name = "channel",
 		.measures = "RDMA completions (an RDMA device)",
 		.beside = "verbs",
