@@ -275,7 +275,12 @@ static int64_t takes(const struct file *file, uint64_t off, uint64_t len)
 	return good ? (int64_t)good : -EIO;
 }
 
-#define DURABLE (WEIR_RW_DSYNC | WEIR_RW_SYNC)
+/* Whether a write with @flags is durable when it ends. */
+static bool is_durable(const struct file *file, uint32_t flags)
+{
+	return file->f.flags & O_DSYNC ||
+	       flags & (WEIR_RW_DSYNC | WEIR_RW_SYNC);
+}
 
 /* Bytes that were written there become part of the file. */
 static int64_t account(struct file *file, uint64_t off, uint64_t len,
@@ -290,7 +295,7 @@ static int64_t account(struct file *file, uint64_t off, uint64_t len,
 		if (!err && end > i->size)
 			err = inode_resize(i, end);
 	}
-	if (!err && (file->f.flags & O_DSYNC || flags & DURABLE)) {
+	if (!err && is_durable(file, flags)) {
 		err = inode_sync(i, off, end);
 		file->errors = i->errors;
 	}
@@ -577,8 +582,15 @@ static void write_in_part(struct file *file, const struct weir_op *op)
 	}
 }
 
-/* An error was drawn for @op: leave behind what a failed call may leave. */
-static void file_failed(struct sim_fd *f, struct weir_op *op)
+static bool writes_durably(const struct file *file, const struct weir_op *op)
+{
+	return (op->kind == IO_WRITE || op->kind == IO_WRITEV) &&
+	       is_durable(file, op->u.io.flags);
+}
+
+/* @err was drawn for @op: leave behind what a failed call may leave.  That of a
+ * durable write may be one of an earlier write, as that of a sync. */
+static void file_failed(struct sim_fd *f, struct weir_op *op, int err)
 {
 	struct file *file = file_of(f);
 
@@ -586,7 +598,7 @@ static void file_failed(struct sim_fd *f, struct weir_op *op)
 		return;
 	if (op->kind == IO_WRITE && is_direct(file))
 		write_in_part(file, op);
-	if (op->kind != IO_FSYNC)
+	if (op->kind != IO_FSYNC && !(err == -EIO && writes_durably(file, op)))
 		return;
 	inode_sync_failed(file->inode);
 	file->errors = file->inode->errors;
@@ -595,8 +607,7 @@ static void file_failed(struct sim_fd *f, struct weir_op *op)
 static uint64_t file_delay(struct sim_fd *f, const struct weir_op *op)
 {
 	bool disk = op->kind == IO_FSYNC || f->flags & (O_DIRECT | O_DSYNC) ||
-		    ((op->kind == IO_WRITE || op->kind == IO_WRITEV) &&
-		     op->u.io.flags & DURABLE);
+		    writes_durably(file_of(f), op);
 
 	return sim_latency(f->sim, disk ? WEIR_SIM_DISK : WEIR_SIM_FILE);
 }
@@ -607,7 +618,7 @@ static uint32_t file_grain(struct sim_fd *f, const struct io_step *step)
 {
 	struct file *file = file_of(f);
 
-	return is_direct(file) || step->flags & DURABLE ? file->inode->align : 1;
+	return is_direct(file) || is_durable(file, step->flags) ? file->inode->align : 1;
 }
 
 static void file_describe(struct sim_fd *f, char *ret, size_t capacity)

@@ -595,13 +595,14 @@ static bool may_be_interrupted(const struct weir_op *op)
 static int fail(struct weir_sim *sim, struct weir_op *op)
 {
 	struct sim_fd *f = io_of(op)->f;
+	int err = sim_draw_error(sim, op);
 
 	if (f && f->fd >= 0 && !f->dead && f->cls->failed) {
 		io_acquire(op);
-		f->cls->failed(f, op);
+		f->cls->failed(f, op, err);
 		io_release(op);
 	}
-	return sim_draw_error(sim, op);
+	return err;
 }
 
 static struct weir_sim_host *host_of(const struct weir_op *op)

@@ -460,8 +460,8 @@ struct sim_fd_class {
 			  struct sim_fd **blocked);
 	/* WEIR_READABLE and the like, at present; NULL: both. */
 	uint32_t (*events)(struct sim_fd *f);
-	/* An error was drawn for @op, which ends with it. */
-	void (*failed)(struct sim_fd *f, struct weir_op *op);
+	/* @err was drawn for @op, which ends with it. */
+	void (*failed)(struct sim_fd *f, struct weir_op *op, int err);
 	/* A transfer is cut short where a multiple of this is; NULL: 1. */
 	uint32_t (*grain)(struct sim_fd *f, const struct io_step *step);
 	/* The latency if it is not that of @device; NULL: it is. */

@@ -342,6 +342,36 @@ static void a_sync_that_failed_is_not_made_good_by_the_next(void **state)
 }
 
 /* Past the cache, it may have been done in part; into it, not at all. */
+/* By one open file; the other one still tells it. */
+static void failed_durable_write_may_lose_what_was_written_before(void **state)
+{
+	const uint64_t faults = UINT64_C(1) << WEIR_SIM_ERROR;
+	unsigned int ends[2] = { 0, 0 };
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 100; seed++) {
+		struct sim_world w;
+		int fd, durable;
+		bool io_error;
+
+		sim_world_begin(&w, seed, faults, 1);
+		weir_sim_set_faults(w.sim, 0);
+		fd = sim_open(&w, "f", O_RDWR | O_CREAT);
+		durable = sim_open(&w, "f", O_RDWR | O_DSYNC);
+		SIM_CALL(&w, write, fd, "x", 1, 0);
+		weir_sim_set_faults(w.sim, 1);
+		io_error = SIM_CALL(&w, write, durable, "y", 1, 1) == -EIO;
+		weir_sim_set_faults(w.sim, 0);
+		assert_int_equal(SIM_CALL(&w, write, durable, "y", 1, 1), 1);
+		assert_int_equal(sim_sync(&w, durable), 0);
+		assert_int_equal(sim_sync(&w, fd), io_error ? -EIO : 0);
+		assert_int_equal(sim_sync(&w, fd), 0);
+		ends[io_error]++;
+		sim_world_end(&w);
+	}
+	assert_true(ends[0] && ends[1]);
+}
+
 static void a_write_that_fails_leaves_whole_sectors(void **state)
 {
 	unsigned char *mem = malloc(8 * SECTOR);
@@ -471,6 +501,7 @@ static const struct harness_case cases[] = {
 	CASE(power_cut_leaves_each_legal_state_for_some_seed),
 	CASE(a_write_with_dsync_is_durable_when_it_ends),
 	CASE(a_sync_that_failed_is_not_made_good_by_the_next),
+	CASE(failed_durable_write_may_lose_what_was_written_before),
 	CASE(a_write_that_fails_leaves_whole_sectors),
 	CASE(data_lost_by_a_failed_sync_does_not_come_back),
 	CASE(operation_in_flight_in_a_power_cut_fails),
