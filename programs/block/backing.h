@@ -34,10 +34,13 @@ void block_on_op(struct weir_op *op, int64_t res);
 int64_t block_work(struct block_io *io, int64_t (*fn)(void *io));
 void block_done(struct block_io *io, int64_t res);
 
-/* Of a flush: what was written before is lost. */
+/* Of a flush: what was written before may be lost.  The kernel has many errors
+ * for that, so these are the ones by which a flush was not begun, or was not
+ * wanted any more. */
 static inline bool block_is_loss(int64_t res)
 {
-	return res == -EIO || res == -ENOSPC || res == -EDQUOT;
+	return res < 0 && res != -EAGAIN && res != -ENOMEM && res != -EINVAL &&
+	       res != -EOPNOTSUPP && res != -ECANCELED && res != -ESHUTDOWN;
 }
 
 /* batch.c */

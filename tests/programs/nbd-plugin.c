@@ -23,7 +23,7 @@
 
 struct plugin {
 	struct weir_domain *domain;
-	bool flush_fails; /* Once, as fsync() of a file does. */
+	int flush_err; /* Once, as of fsync() of a file. */
 	_Atomic unsigned int busy; /* Times that a busy place was asked. */
 	uint8_t bytes[PLUGIN_BYTES];
 };
@@ -182,7 +182,10 @@ static int plugin_open(const char *args, uint32_t flags,
 	plugin = calloc(1, sizeof(*plugin));
 	if (!plugin || make_domain(plugin, strstr(args, "fill")))
 		abort();
-	plugin->flush_fails = strstr(args, "unsafe");
+	if (strstr(args, "unsafe"))
+		plugin->flush_err = -EIO;
+	if (strstr(args, "unsafe="))
+		plugin->flush_err = -atoi(strstr(args, "unsafe=") + 7);
 	ret->bytes = strstr(args, "empty") ? 0 : PLUGIN_BYTES;
 	ret->domain = plugin->domain;
 	ret->addr = PLUGIN_ADDR;
@@ -197,10 +200,10 @@ static int plugin_open(const char *args, uint32_t flags,
 static int plugin_flush(void *arg, struct weir_reactor *r, struct weir_op *op)
 {
 	struct plugin *plugin = arg;
-	bool fails = plugin->flush_fails;
+	int err = plugin->flush_err;
 
-	plugin->flush_fails = false;
-	return fails ? -EIO : weir_defer(r, op);
+	plugin->flush_err = 0;
+	return err ? err : weir_defer(r, op);
 }
 
 /* As much as the server knows, and what it does not. */

@@ -258,6 +258,44 @@ static void a_flush_is_the_plugins_or_there_is_none(void **state)
 	export_end();
 }
 
+/* Of an error that says that nothing was begun, nothing is lost. */
+static void flush_never_succeeds_after_a_loss(void **state)
+{
+	static const struct {
+		int err;
+		bool loss;
+	} flushes[] = {
+		{ EIO, true }, { ENODATA, true }, { ETIMEDOUT, true },
+		{ EREMOTEIO, true }, { ENOLINK, true }, { ENODEV, true },
+		{ EAGAIN, false }, { EINVAL, false }, { ENOMEM, false },
+	};
+
+	char exports[N_OF(flushes)][128];
+	const char *args[N_OF(flushes) + 1] = { NULL };
+
+	need_plugins();
+	for (size_t i = 0; i < N_OF(flushes); i++) {
+		snprintf(exports[i], sizeof(exports[i]), "--export=name=%zu,"
+			 "plugin=" TROUBLE ",args=unsafe=%d", i, flushes[i].err);
+		args[i] = exports[i];
+	}
+	nbd_spawn(state, args);
+	nbd_await(NULL);
+	for (size_t i = 0; i < N_OF(flushes); i++) {
+		char name[8];
+		int fd;
+
+		snprintf(name, sizeof(name), "%zu", i);
+		fd = nbd_open(name, true);
+		assert_int_not_equal(do_command(fd, 0, NBD_CMD_FLUSH, 0, 0), 0);
+		assert_int_equal(do_command(fd, 0, NBD_CMD_FLUSH, 0, 0) != 0,
+				 flushes[i].loss);
+		disconnect(fd);
+	}
+	kill(nbd_pid, SIGTERM);
+	assert_int_equal(nbd_wait(), 1);
+}
+
 /* @command is the first that asks for the flush, which fails. */
 static void try_fua(void **state, uint16_t command)
 {
@@ -541,6 +579,7 @@ static const struct harness_case cases[] = {
 	CASE(zeroes_are_written_and_trims_not_offered),
 	CASE(a_domain_that_fills_is_asked_to),
 	CASE(a_flush_is_the_plugins_or_there_is_none),
+	CASE(flush_never_succeeds_after_a_loss),
 	CASE(zeroes_with_fua_are_flushed),
 	CASE(trim_with_fua_is_flushed),
 	CASE(the_file_is_enciphered),
