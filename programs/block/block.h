@@ -69,6 +69,7 @@ struct block {
 	uint32_t block_min;	/* Requests are multiples of it. */
 	uint32_t can;		/* BLOCK_CAN_ */
 	int fd;			/* -1: none. */
+	int durable_fd;		/* The same file, opened by O_DSYNC. */
 	_Atomic int lost;	/* How a flush failed: none succeeds then. */
 	_Atomic bool truncated;	/* The file was, and it was said. */
 	const char *why;	/* It cannot be opened; NULL: the errno says. */
@@ -91,8 +92,14 @@ int block_parse(struct block *b, const char *program, char *arg,
 int block_parse_operand(struct block *b, const char *program, char *arg,
 			void (*usage)(const char *fmt, ...));
 
-/* Open it; may block.  Returns 0, or an errno, which block_why() explains.
- * block_close() is to follow in both cases. */
+/*
+ * Open it; may block.  Call block_close() in any case.  Returns 0, or an errno,
+ * which block_why() explains:
+ *   -ENOTBLK  it is neither a file nor a block device
+ *   -ESTALE   the name became that of another file meanwhile
+ *   -ENOMEM   no memory
+ *   others    those of open(2), of mmap(2), or of the plugin
+ */
 int block_open(struct block *b);
 void block_close(struct block *b);
 const char *block_why(const struct block *b, int err);
@@ -107,16 +114,24 @@ const char *block_title(const struct block *b);
  */
 int block_measure(struct block *b);
 
-/* Start @op, to end when what was written is safe.  Returns 0, or an errno:
+/* Whether BLOCK_FUA makes only that request durable, and not all that were done
+ * before it: then each piece of a larger one needs it. */
+static inline bool block_fua_is_own(const struct block *b)
+{
+	return b->durable_fd >= 0;
+}
+
+/* Start @op, to end when what was written is durable.  Returns 0, or an errno:
  * -EOPNOTSUPP if there is nothing that could be done for that. */
 int block_sync(const struct block *b, struct weir_reactor *r,
 	       struct weir_op *op);
 
 /*
  * Of memory (.base is not NULL) front ends may use the bytes themselves.
- * Where there are @len to be read at @off, which are zeroes, of BLOCK_PIECE at
- * most, if nothing was ever written there.  Before bytes are written, and after
- * it, block_expect() is to be called.
+ * block_peek() returns @len bytes at @off, for reading.  If nothing was ever
+ * written there, it returns zeroes; @len is then at most BLOCK_PIECE.
+ * Call block_expect() before bytes are written through .base, and again
+ * afterwards.
  */
 const uint8_t *block_peek(const struct block *b, uint64_t off, uint32_t len);
 void block_expect(const struct block *b, uint64_t off, uint64_t len);
@@ -130,8 +145,8 @@ struct block_core {
 	struct weir_inventory *inventory; /* and bufs of their mmaps. */
 };
 
-/* To reach @n blocks by @ios requests at a time.  Returns 0, or an errno; then
- * block_core_end() is to be called, too. */
+/* To reach @n blocks by @ios requests at a time.  Call block_core_end() in any
+ * case.  Returns 0, -ENOMEM, or for plugins an errno of weir_dma_create(). */
 int block_core_begin(struct block_core *core, struct weir_reactor *r,
 		     struct block *blocks, uint32_t n, uint32_t ios);
 void block_core_end(struct block_core *core);
@@ -169,7 +184,8 @@ int block_queue_begin(struct block_queue *q, struct block *b,
 void block_queue_end(struct block_queue *q);
 
 /* Write what was gathered, unless the last batch is still being written: then
- * it will be, after .settled of that. */
+ * call it again after .settled of that.  If no worker can be had, or the queue
+ * was cancelled, it calls .fn of the requests itself. */
 void block_queue_kick(struct block_queue *q);
 
 /* The answers are not wanted any more: what can be cancelled is, and what was
@@ -180,7 +196,7 @@ enum block_kind { BLOCK_READ, BLOCK_WRITE, BLOCK_FLUSH, BLOCK_TRIM, BLOCK_CACHE,
 		  BLOCK_ZERO, BLOCK_STATUS };
 
 /* Flags of a request. */
-#define BLOCK_FUA 1u	/* What it changes is safe when it ends. */
+#define BLOCK_FUA 1u	/* What it changes is durable when it ends. */
 #define BLOCK_NO_HOLE 2u	/* Zeroes are allocated. */
 #define BLOCK_FAST 4u	/* -EOPNOTSUPP rather than write zeroes. */
 
@@ -203,9 +219,8 @@ struct block_io {
 
 	/* The layer's. */
 	bool by_hand;		/* Zeroes are written, piece by piece. */
-	bool flushing;		/* All is written, and is to be safe. */
-	bool safe;		/* The write has made it so; */
-	int sync_err;		/* or it was tried, and this is why not. */
+	bool flushing;		/* All is written, and is to be durable. */
+	bool durable;		/* It is when it is written. */
 	uint32_t piece;		/* Bytes of the slice that is due, */
 	uint64_t done;		/* and of those before it. */
 	int64_t res;		/* Of a write in a batch. */
@@ -224,7 +239,14 @@ struct block_io {
  * the layer's.  Trims, zeroes and hints of a queue are done one after the
  * other, slice by slice, so that a worker is never busy with one for long.
  *
- * After a flush that has failed none succeeds: it is unknown what is lost.
+ * It fails, at once or by .fn, with
+ *   -ECANCELED   block_queue_cancel() was called
+ *   -EOPNOTSUPP  BLOCK_FAST, and zeroes would have to be written
+ *   -EIO         the file has become shorter, or what the file system says
+ *   -ENOMEM      no memory for the operation
+ *   others       those of the system's call, or of the plugin's domain
+ * After a flush that has failed none succeeds, as it is unknown what is lost:
+ * each fails with that errno.
  */
 int64_t block_submit(struct block_io *io);
 

@@ -30,6 +30,8 @@ int block_core_begin(struct block_core *core, struct weir_reactor *r,
 
 		if (blocks[i].fd >= 0)
 			weir_fd_register(r, blocks[i].fd);
+		if (blocks[i].durable_fd >= 0)
+			weir_fd_register(r, blocks[i].durable_fd);
 		if (mmap && !core->inventory)
 			err = weir_inventory_create(&core->inventory, r,
 						    &inventory);
@@ -43,9 +45,14 @@ int block_core_begin(struct block_core *core, struct weir_reactor *r,
 
 void block_core_end(struct block_core *core)
 {
-	for (uint32_t i = 0; i < core->n_blocks; i++)
-		if (core->blocks[i].fd >= 0)
-			weir_fd_unregister(core->reactor, core->blocks[i].fd);
+	for (uint32_t i = 0; i < core->n_blocks; i++) {
+		const struct block *b = &core->blocks[i];
+
+		if (b->fd >= 0)
+			weir_fd_unregister(core->reactor, b->fd);
+		if (b->durable_fd >= 0)
+			weir_fd_unregister(core->reactor, b->durable_fd);
+	}
 	if (weir_dma_destroy(core->dma) ||
 	    weir_inventory_destroy(core->inventory))
 		fprintf(stderr, "%s: %s\n", core->blocks[0].program,

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <weir/file.h>
 
@@ -36,11 +38,85 @@ static struct weir_reactor *reactor(const struct block_io *io)
 	return io->queue->core->reactor;
 }
 
+/* Round the page cache pieces are whole sectors, but those of a virtual machine
+ * may be cut anywhere. */
+static bool is_unaligned(const struct block_io *io)
+{
+	const struct block *b = io->queue->block;
+	uintptr_t mask = b->block_min - 1;
+
+	for (uint32_t i = 0; i < io->n_iov && b->direct; i++)
+		if (((uintptr_t)io->iov[i].iov_base | io->iov[i].iov_len) &
+		    mask)
+			return true;
+	return false;
+}
+
+/* Copy the pieces' @len bytes at @off to @p, or from there. */
+static void copy(const struct block_io *io, uint64_t off, uint8_t *p,
+		 uint64_t len)
+{
+	for (const struct iovec *v = io->iov; len; v++) {
+		uint64_t here = off < v->iov_len ? v->iov_len - off : 0;
+		uint8_t *at = (uint8_t *)v->iov_base + off;
+
+		off -= here ? off : v->iov_len;
+		if (here > len)
+			here = len;
+		if (here && io->kind == BLOCK_READ)
+			memcpy(at, p, here);
+		else if (here)
+			memcpy(p, at, here);
+		p += here;
+		len -= here;
+	}
+}
+
+static int64_t move_copied(const struct block_io *io, uint64_t done,
+			   uint8_t *p, uint64_t len)
+{
+	struct block *b = io->queue->block;
+	ssize_t n;
+
+	if (io->kind == BLOCK_READ) {
+		n = pread(b->fd, p, len, (off_t)(io->off + done));
+		if (n >= 0 && (uint64_t)n < len)
+			return truncated(b);
+		if (n >= 0)
+			copy(io, done, p, len);
+	} else {
+		copy(io, done, p, len);
+		n = pwrite(b->fd, p, len, (off_t)(io->off + done));
+		if (n >= 0 && (uint64_t)n < len)
+			return -EIO;
+	}
+	return n < 0 ? -errno : 0;
+}
+
+/* On a worker: aligned memory is in between. */
+static int64_t move_unaligned(void *arg)
+{
+	const struct block_io *io = arg;
+	uint8_t *p = aligned_alloc(BLOCK_MIN_MAX, BLOCK_PIECE);
+	int64_t res = p ? 0 : -ENOMEM;
+
+	for (uint64_t done = 0; done < io->len && !res; done += BLOCK_PIECE) {
+		uint64_t rest = io->len - done;
+
+		res = move_copied(io, done, p,
+				  rest < BLOCK_PIECE ? rest : BLOCK_PIECE);
+	}
+	free(p);
+	return res;
+}
+
 static int64_t file_read(struct block_io *io)
 {
 	int fd = io->queue->block->fd;
 	int err;
 
+	if (is_unaligned(io))
+		return block_work(io, move_unaligned);
 	weir_op_init(&io->op, on_read);
 	if (io->n_iov == 1)
 		err = weir_read(reactor(io), &io->op, fd, io->iov->iov_base,
@@ -51,12 +127,11 @@ static int64_t file_read(struct block_io *io)
 	return block_started(io, err);
 }
 
-/* @io->op is initialized. */
-static int64_t start_write(struct block_io *io)
+static int64_t write_to(struct block_io *io, int fd)
 {
-	int fd = io->queue->block->fd;
 	int err;
 
+	weir_op_init(&io->op, block_on_op);
 	if (io->n_iov == 1)
 		err = weir_write(reactor(io), &io->op, fd, io->iov->iov_base,
 				 io->len, io->off);
@@ -66,45 +141,22 @@ static int64_t start_write(struct block_io *io)
 	return block_started(io, err);
 }
 
-static int64_t plain_write(struct block_io *io)
-{
-	weir_op_init(&io->op, block_on_op);
-	return start_write(io);
-}
-
 /*
- * A write that was to be safe at its end.  An error may be that of this write, or
- * of an earlier one that the kernel could not write back, of which it tells once:
- * so it is written again and flushed, and only an error of that write itself
- * loses nothing.
+ * A durable write may fail by an error of an earlier one that the kernel could not
+ * write back.  The kernel reports that once for each open file: a flush, by
+ * another one, still reports it.
  */
-static void on_safe_write(struct weir_op *op, int64_t res)
-{
-	struct block_io *io = weir_container_of(op, struct block_io, op);
-
-	if (res >= 0) {
-		io->safe = true;
-		block_ended(io, res);
-		return;
-	}
-	if (block_is_loss(res))
-		io->sync_err = (int)res;
-	io->queue->busy--;
-	res = plain_write(io);
-	if (res != BLOCK_LATER) {
-		io->queue->busy++;
-		block_ended(io, res);
-	}
-}
-
 static int64_t file_write(struct block_io *io)
 {
+	const struct block *b = io->queue->block;
+
+	if (is_unaligned(io))
+		return block_work(io, move_unaligned);
 	if (io->flags & BLOCK_FUA) {
-		weir_op_init(&io->op, on_safe_write);
-		weir_op_set_rw(&io->op, WEIR_RW_DSYNC, 0);
-		return start_write(io);
+		io->durable = true;
+		return write_to(io, b->durable_fd);
 	}
-	return batch_wants(io) ? batch_add(io) : plain_write(io);
+	return batch_wants(io) ? batch_add(io) : write_to(io, b->fd);
 }
 
 static int64_t file_flush(struct block_io *io)

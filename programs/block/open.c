@@ -92,7 +92,7 @@ static int check(const struct block *b, usage_fn *usage_error)
 static void init(struct block *b, const char *program)
 {
 	*b = (struct block){ .program = program, .name = "", .text = "",
-			     .fd = -1, .plugin.args = "" };
+			     .fd = -1, .durable_fd = -1, .plugin.args = "" };
 }
 
 /* @arg is cut to pieces, which stay in use. */
@@ -166,6 +166,20 @@ int block_measure(struct block *b)
 	return 1;
 }
 
+/* The name may have become that of another file. */
+static int open_durable(struct block *b, int flags)
+{
+	struct stat st, was;
+
+	b->durable_fd = open(b->path, flags | O_DSYNC);
+	if (b->durable_fd < 0 || fstat(b->durable_fd, &st) ||
+	    fstat(b->fd, &was))
+		return -errno;
+	if (st.st_dev != was.st_dev || st.st_ino != was.st_ino)
+		return -ESTALE;
+	return make_blocking(b->durable_fd);
+}
+
 static int file_open(struct block *b)
 {
 	/* The open of a FIFO would wait for its other end. */
@@ -179,7 +193,9 @@ static int file_open(struct block *b)
 	if (b->fd < 0)
 		return -errno;
 	err = block_measure(b);
-	return err < 0 ? err : make_blocking(b->fd);
+	if (err >= 0)
+		err = make_blocking(b->fd);
+	return err || b->read_only ? err : open_durable(b, flags);
 }
 
 int block_open(struct block *b)
@@ -205,7 +221,10 @@ void block_close(struct block *b)
 	memory_close(b);
 	if (b->fd >= 0)
 		close(b->fd);
+	if (b->durable_fd >= 0)
+		close(b->durable_fd);
 	b->fd = -1;
+	b->durable_fd = -1;
 }
 
 const char *block_why(const struct block *b, int err)

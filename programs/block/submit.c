@@ -8,8 +8,8 @@
 
 #include "backing.h"
 
-/* They take as long as they like, and nothing of them need come from the
- * client. */
+/* They may take long, and a short message from the client is enough to start
+ * one. */
 static bool is_slow(const struct block_io *io)
 {
 	return io->kind == BLOCK_TRIM || io->kind == BLOCK_CACHE ||
@@ -42,9 +42,8 @@ void block_queue_end(struct block_queue *q)
 }
 
 /*
- * Of what could not be written the kernel tells once, and then forgets it:
- * it is unknown which writes are lost, and whose they were.  So no flush
- * succeeds after one that has failed.
+ * The kernel reports a failed write-back once.  It is then unknown which writes
+ * are lost, so no flush succeeds afterwards.
  */
 static int64_t flushed(struct block_io *io, int64_t res)
 {
@@ -52,8 +51,6 @@ static int64_t flushed(struct block_io *io, int64_t res)
 	bool lost;
 
 	io->flushing = false;
-	if (res >= 0)
-		res = io->sync_err;
 	lost = block_is_loss(res);
 	if (lost && !atomic_exchange(&b->lost, (int)res))
 		fprintf(stderr, "%s: %s: %s\n", b->program, block_title(b),
@@ -119,7 +116,7 @@ static int64_t step(struct block_io *io, int64_t res)
 	}
 	if (!(io->flags & BLOCK_FUA) || !changes(io))
 		return 0;
-	if (io->safe)
+	if (io->durable)
 		return flushed(io, 0);
 	io->flushing = true;
 	return BLOCK_LATER;
@@ -167,8 +164,7 @@ int64_t block_submit(struct block_io *io)
 
 	io->by_hand = false;
 	io->flushing = io->kind == BLOCK_FLUSH;
-	io->safe = false;
-	io->sync_err = 0;
+	io->durable = false;
 	io->done = 0;
 	io->next = NULL;
 	io->job = NULL;

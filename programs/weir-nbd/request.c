@@ -216,10 +216,11 @@ static void run_in_place(struct request *rq)
 
 static uint8_t io_flags(const struct request *rq)
 {
+	const struct block *x = rq->conn->export;
 	bool last = rq->done + rq->piece == rq->len;
 	unsigned int flags = 0;
 
-	if (rq->flags & NBD_CMD_FLAG_FUA && last)
+	if (rq->flags & NBD_CMD_FLAG_FUA && (last || block_fua_is_own(x)))
 		flags |= BLOCK_FUA;
 	if (rq->flags & NBD_CMD_FLAG_NO_HOLE)
 		flags |= BLOCK_NO_HOLE;

@@ -47,6 +47,8 @@ writers = [connect() for _ in range(3)]
 other = connect()
 has_it(BLOCK, write_all, writers[:1], nbd.CMD_FLAG_FUA)
 has_it(3 * BLOCK, write_all, writers, nbd.CMD_FLAG_FUA)
+# More than the server writes at once.
+has_it(1 << 20, other.pwrite, os.urandom(1 << 20), 0, nbd.CMD_FLAG_FUA)
 has_it(BLOCK, writers[0].zero, BLOCK, 0, nbd.CMD_FLAG_FUA | nbd.CMD_FLAG_NO_HOLE)
 write_all(writers)
 # It covers what others wrote.  Some of that may have gone already.

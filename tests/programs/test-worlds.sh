@@ -10,7 +10,7 @@ proxy=$(absolute tests/programs/worlds-proxy)
 enter test-worlds
 
 # Thirty cuts each.
-seeds=100
+seeds=300
 [ "${WEIR_TEST_LONG:-0}" = 0 ] || seeds=3500
 
 t_nbd_keeps_what_it_acknowledged()

@@ -10,7 +10,8 @@
  * until the server's program ends (.loose).  An answer may arrive after that, and is
  * true of the time before.  After an error of a flush nothing more becomes durable
  * until the power was cut: the page cache may have forgotten what it did not write,
- * and the kernel tells that once.  So it is if no client heard of the error.
+ * and the kernel tells that once.  So it is if no client heard of the error.  After
+ * that of a write with FUA the flushes of the same program tell the truth.
  */
 
 #include "tests/programs/worlds.h"
@@ -32,9 +33,9 @@
 #include "programs/weir-nbd/weir-nbd.h"
 
 #define SECTOR 512u
-#define SECTORS 256u
+#define SECTORS 1024u
 #define DEPTH 8u
-#define MOST 160u		/* Sectors of a request. */
+#define MOST 700u		/* Sectors of a request: more than a piece. */
 #define TIMEOUT_NS (500 * WEIR_MSEC) /* Without an answer. */
 #define END_NS (600 * WEIR_SEC)	/* Until all is well again, without faults. */
 
@@ -121,10 +122,12 @@ static struct client {
 	 * 1; 0: none). */
 	bool doubt[2];
 	uint64_t unknown[2];
-	uint32_t left;		/* Requests that are to be made. */
+	uint32_t left;		/* Requests that are to be made, */
+	uint32_t most;		/* of so many sectors at most. */
 	uint32_t number, at;	/* The last number; the next sector to check. */
 	uint32_t program, power; /* Of the server: how often each has ended. */
-	bool lost;		/* A flush of this program has failed. */
+	bool lost;		/* A flush of this program has failed; */
+	bool suspect;		/* or a write with FUA. */
 	struct want wants[DEPTH], *reading;
 	struct sector sectors[SECTORS];
 	uint64_t verified;
@@ -196,6 +199,8 @@ static void server_ended(bool power)
 	}
 	client.program++;
 	client.lost = false;
+	client.doubt[0] |= client.suspect;
+	client.suspect = false;
 	if (!power)
 		return;
 	client.power++;
@@ -238,10 +243,8 @@ static void choose(struct want *w)
 		NBD_CMD_READ, NBD_CMD_READ, NBD_CMD_FLUSH, NBD_CMD_FLUSH,
 		NBD_CMD_WRITE_ZEROES, NBD_CMD_TRIM
 	};
-	uint32_t most = draw(client.sim, 20) ? 16 : MOST;
-
 	w->type = types[draw(client.sim, 10)];
-	w->n = 1 + draw(client.sim, most);
+	w->n = 1 + draw(client.sim, client.most);
 	w->first = draw(client.sim, SECTORS - w->n + 1);
 	w->flags = changes(w) && !draw(client.sim, 4) ? NBD_CMD_FLAG_FUA : 0;
 }
@@ -444,6 +447,8 @@ static void answered(struct want *w, uint32_t error)
 
 	if (!error)
 		succeed(w);
+	else if (w->type == NBD_CMD_WRITE && w->program == client.program)
+		client.suspect |= flushes(w);
 	else if (flushes(w) && ago <= 1)
 		client.doubt[ago] = true;
 	if (error && w->type == NBD_CMD_FLUSH && w->program == client.program &&
@@ -653,6 +658,7 @@ static void run(struct weir_sim_trial *trial)
 		.flags = WEIR_SIM_HOST_HEALTHY });
 	for (uint32_t i = 0; i < trial->ops; i++) {
 		client.left += draw(sim, 60);
+		client.most = draw(sim, 6) ? 16 : MOST;
 		go_on();
 		weir_sim_run(sim, draw(sim, 100) * WEIR_MSEC, 0);
 		cut(sim);
