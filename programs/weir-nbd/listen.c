@@ -198,12 +198,13 @@ int listen_open(struct server *server)
  * server. */
 void listen_close(struct server *server)
 {
-	for (uint32_t i = 0; i < server->n_listeners; i++)
-		close(server->listeners[i]);
-	server->n_listeners = 0;
+	/* Once the socket is closed, the name may be another server's. */
 	if (server->unix_made)
 		unlink(server->opts.unix_path);
 	server->unix_made = false;
+	for (uint32_t i = 0; i < server->n_listeners; i++)
+		close(server->listeners[i]);
+	server->n_listeners = 0;
 }
 
 /* One line for each, for people and scripts. */

@@ -65,7 +65,7 @@ void blk_config(const struct device *dev, struct virtio_blk_config *ret)
 	ret->write_zeroes_may_unmap = 1;
 }
 
-/* A guest that cannot flush expects that what is written is safe. */
+/* A guest that cannot flush expects that its writes are durable. */
 bool blk_is_writethrough(const struct device *dev)
 {
 	if (device_has(dev, VIRTIO_BLK_F_CONFIG_WCE))
@@ -164,7 +164,7 @@ static void end(struct request *rq, int64_t res, uint64_t n)
 		*(volatile uint8_t *)rq->status = status_of(res);
 		rq->used_len++;
 	}
-	request_done(rq, res);
+	request_done(rq);
 }
 
 void blk_on_io(struct block_io *io, int64_t res)

@@ -38,7 +38,7 @@ static bool is_busy(const struct device *dev)
 	return false;
 }
 
-static void close_one(int *fd)
+void close_one(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -197,8 +197,9 @@ void device_end(struct device *dev)
 	if (dev->core.reactor)
 		block_core_end(&dev->core);
 	if (dev->listener >= 0) {
-		close(dev->listener);
+		/* Once it is closed, the name may be another server's. */
 		unlink(dev->opts.unix_path);
+		close(dev->listener);
 	}
 	block_close(&dev->block);
 }

@@ -310,23 +310,27 @@ static int get_vring_base(struct device *dev)
 	       wait_for_rings(dev, get_base) : -EINVAL;
 }
 
-/* The descriptor of a ring, which replaces *@fd.  It must not block, and a file
- * cannot be waited for. */
+/* What can be waited for: a pipe, a socket, and an eventfd, which has no type. */
+static bool is_event(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && !fstat(fd, &st) &&
+	       (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ||
+		!(st.st_mode & S_IFMT));
+}
+
+/* The descriptor of a ring, which replaces *@fd.  It must not block. */
 static int take_vring_fd(struct device *dev, int *fd)
 {
 	bool none = dev->msg.u.u64 & VRING_NOFD;
 	int got = none ? -1 : take_fd(dev);
-	struct stat st;
 
-	if (!none && (got < 0 || fstat(got, &st) || S_ISREG(st.st_mode) ||
-		      S_ISDIR(st.st_mode) ||
-		      fcntl(got, F_SETFL, O_NONBLOCK | O_RDWR))) {
-		if (got >= 0)
-			close(got);
+	if (!none && (!is_event(got) || fcntl(got, F_SETFL, O_NONBLOCK))) {
+		close_one(&got);
 		return refuse(-EINVAL, "no descriptor to notify by");
 	}
-	if (*fd >= 0)
-		close(*fd);
+	close_one(fd);
 	*fd = got;
 	return 0;
 }
@@ -506,6 +510,7 @@ static int use_inflight(struct device *dev, int fd, uint64_t size,
 	err = map_fd(&dev->inflight_mmap, &dev->inflight, fd, offset, size,
 		     dev->opts.trust);
 	dev->inflight_queues = n;
+	dev->inflight_num = num;
 	dev->inflight_ring = inflight_bytes(num);
 	return err;
 }

@@ -388,18 +388,30 @@ static uint32_t run(struct ring *ring)
 	return done + again;
 }
 
+static void answer(struct ring *ring)
+{
+	if (ring->started && !ring->dev->closing)
+		publish(ring);
+}
+
+/* Answer what is done, and begin what has come, and what was gathered while a
+ * batch was being written: of that, too, some may end at once. */
+static void go_on(struct ring *ring)
+{
+	answer(ring);
+	run(ring);
+	block_queue_kick(&ring->queue);
+	answer(ring);
+	device_check(ring->dev);
+}
+
 static void on_flush(struct weir_op *op, int64_t res)
 {
 	struct ring *ring = weir_container_of(op, struct ring, flush_op);
 
 	(void)res;
 	ring->flushing = false;
-	if (ring->started && !ring->dev->closing)
-		publish(ring);
-	run(ring);
-	/* What was gathered while a batch was being written. */
-	block_queue_kick(&ring->queue);
-	device_check(ring->dev);
+	go_on(ring);
 }
 
 /* When the turn has seen what else is done: one answer for all of it. */
@@ -409,21 +421,15 @@ static void on_settled(struct block_queue *q)
 
 	if (ring->flushing)
 		return;
-	if (!weir_defer(ring->dev->reactor, &ring->flush_op)) {
-		ring->flushing = true;
-		return;
-	}
-	if (!ring->dev->closing)
-		publish(ring);
-	block_queue_kick(q);
-	device_check(ring->dev);
+	ring->flushing = !weir_defer(ring->dev->reactor, &ring->flush_op);
+	if (!ring->flushing)
+		go_on(ring);
 }
 
-void request_done(struct request *rq, int64_t res)
+void request_done(struct request *rq)
 {
 	struct ring *ring = rq->ring;
 
-	(void)res;
 	rq->next = NULL;
 	*ring->done_end = rq;
 	ring->done_end = &rq->next;
@@ -494,7 +500,7 @@ static int older_first(const void *a, const void *b)
 static bool end_batch(struct inflight *fl, uint32_t num, uint16_t used)
 {
 	uint16_t batch = (uint16_t)(used - fl->used_idx);
-	uint16_t head = fl->last_batch_head;
+	uint16_t head = load(&fl->last_batch_head);
 
 	if (batch > num)
 		return false;
@@ -502,7 +508,7 @@ static bool end_batch(struct inflight *fl, uint32_t num, uint16_t used)
 		if (head >= num)
 			return false;
 		fl->desc[head].inflight = 0;
-		head = fl->desc[head].next;
+		head = load(&fl->desc[head].next);
 	}
 	return true;
 }
@@ -512,14 +518,15 @@ static int recover(struct ring *ring)
 {
 	struct inflight *fl = ring->inflight;
 	uint16_t used = ring->used_idx;
-	bool fresh = !fl->version;
+	bool fresh = !fl->version, ended;
 	struct again *again;
-	bool ended = !fresh && end_batch(fl, ring->num, used);
 
-	fl->version = 1;
-	if (fl->desc_num != ring->num)
+	/* What .desc_num says may have become another number. */
+	if (ring->num != ring->dev->inflight_num || fl->desc_num != ring->num)
 		return weir_why_set(-EINVAL, "requests in flight of a ring of "
 				    "another size");
+	ended = !fresh && end_batch(fl, ring->num, used);
+	fl->version = 1;
 	for (uint32_t i = 0; i < ring->num && !fresh; i++) {
 		if (!fl->desc[i].inflight)
 			continue;

@@ -199,7 +199,7 @@ struct ring {
 	struct vring_avail *avail;
 	struct vring_used *used;
 	struct inflight *inflight;	/* NULL: it keeps none. */
-	uint16_t last_avail, used_idx, signalled;
+	uint16_t last_avail, used_idx;
 	bool signalled_valid;
 	int kick, call, err;
 	bool enabled;
@@ -209,8 +209,7 @@ struct ring {
 	struct block_queue queue;
 	struct request *requests, *free;
 	struct request *done, **done_end;	/* To be told. */
-	uint32_t n_done;
-	uint32_t busy;		/* Requests of the guest that are not told. */
+	uint32_t busy;		/* Requests that are not answered yet. */
 	struct weir_op flush_op;
 	bool flushing;
 	struct again *again;	/* Requests to be done once more. */
@@ -235,7 +234,7 @@ void ring_break(struct ring *ring, const char *why);
 /* .pieces have been found.  Returns as block_submit() does; request_done()
  * follows in any case. */
 void request_begin(struct request *rq);
-void request_done(struct request *rq, int64_t res);	/* ring.c */
+void request_done(struct request *rq);	/* ring.c */
 void blk_on_io(struct block_io *io, int64_t res);
 void blk_config(const struct device *dev, struct virtio_blk_config *ret);
 uint64_t blk_features(const struct device *dev);
@@ -291,8 +290,7 @@ struct device {
 	struct memory memory;
 	struct weir_mmap *inflight_mmap;
 	uint8_t *inflight;
-	uint64_t inflight_size;
-	uint32_t inflight_queues, inflight_ring;
+	uint32_t inflight_queues, inflight_num, inflight_ring;
 	struct ring rings[QUEUES_MAX];
 };
 
@@ -309,6 +307,7 @@ void device_drop(struct device *dev, const char *why);
 /* Something has ended: go on if it was the last. */
 void device_check(struct device *dev);
 bool device_has(const struct device *dev, unsigned int feature);
+void close_one(int *fd);	/* If it is not -1. */
 
 /* options.c */
 

@@ -254,6 +254,8 @@ static void write_cut_at(struct front *f, uint32_t cut, bool table)
 	assert_true(front_wait(f->queues, &e, WAIT_MS));
 	assert_int_equal(f->mem[status], VIRTIO_BLK_S_OK);
 	assert_int_equal(e.len, 1);
+	assert_int_equal(ask(f, VIRTIO_BLK_T_IN, 0, DATA, 512), 0);
+	assert_true(is_pattern(f->mem + DATA, 512, 0, cut));
 }
 
 static void read_cut_at(struct front *f, uint32_t cut, uint32_t seed,
@@ -284,6 +286,44 @@ static void request_may_be_cut_anywhere(void **state)
 		write_cut_at(&f, cut, cut % 2);
 	for (uint32_t cut = 1; cut < 513; cut++)
 		read_cut_at(&f, cut, 527, cut % 2);
+	front_end(&f);
+	stop();
+}
+
+/* Round the page cache memory must be aligned; the guest's need not be. */
+static void direct_request_may_be_cut_anywhere(void **state)
+{
+	static const uint32_t cuts[] = { 512, 100, 4095, 4096 };
+	struct virtio_blk_outhdr head = { .type = VIRTIO_BLK_T_OUT };
+	const struct iovec status = piece(HEADS + 64, 1);
+	struct front f;
+	int fd = test_file(state, "disk", DISK, 1);
+
+	close(fd);
+	fd = open(test_path(state, "disk"), O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (fd < 0)
+		skip_because("this file system has no O_DIRECT");
+	close(fd);
+	serve_file(state, ",direct");
+	begin(&f, 0);
+	for (uint32_t i = 0; i < 2 * N_OF(cuts); i++) {
+		uint32_t cut = cuts[i / 2], len = i % 2 ? MIB : 8192;
+		struct vring_used_elem e;
+		uint8_t *p = f.mem + DATA + cut;
+
+		memcpy(f.mem + HEADS, &head, sizeof(head));
+		fill_pattern(p, len, 0, i);
+		offer_pieces(&f, (struct iovec[]){
+			piece(HEADS, 16), piece(DATA + cut, cut),
+			piece(DATA + 2 * cut, len - cut), status }, 4, 3,
+			i % 4 == 0);
+		assert_true(front_wait(f.queues, &e, WAIT_MS));
+		assert_int_equal(f.mem[HEADS + 64], VIRTIO_BLK_S_OK);
+		memset(p, 0, len);
+		assert_int_equal(ask(&f, VIRTIO_BLK_T_IN, 0, DATA + cut, len),
+				 0);
+		assert_true(is_pattern(p, len, 0, i));
+	}
 	front_end(&f);
 	stop();
 }
@@ -377,11 +417,38 @@ static void write_cache_may_be_switched_off(void **state)
 	assert_int_equal(ask(&f, VIRTIO_BLK_T_IN, 8, DATA, 65536), 0);
 	assert_true(is_pattern(f.mem + DATA, 65536, 0, 3));
 	front_end(&f);
-	/* A guest that cannot flush has none. */
-	begin(&f, BIT(VIRTIO_BLK_F_FLUSH) | BIT(VIRTIO_BLK_F_CONFIG_WCE));
-	assert_int_equal(ask(&f, VIRTIO_BLK_T_OUT, 8, DATA, 512), 0);
-	front_end(&f);
 	stop();
+}
+
+/* The first flush fails, and by that a write is known that has one. */
+static void write_without_a_cache_is_flushed(void **state)
+{
+	static const char export[] =
+		"plugin=tests/programs/.libs/nbd-plugin.so,args=unsafe";
+	struct front f;
+
+	if (access("tests/programs/.libs/nbd-plugin.so", R_OK))
+		skip_because("built without shared objects");
+	for (int i = 0; i < 2; i++) {
+		spawn(state, (const char *const[]){ export, NULL });
+		begin(&f, 0);
+		assert_int_equal(ask(&f, VIRTIO_BLK_T_OUT, 8, DATA, 512), 0);
+		if (i == 0) {
+			uint32_t at = offsetof(struct virtio_blk_config, wce);
+
+			assert_int_equal(set_config(&f, at, 0), 0);
+		} else {
+			/* A guest that cannot flush has none. */
+			front_end(&f);
+			begin(&f, BIT(VIRTIO_BLK_F_FLUSH) |
+				  BIT(VIRTIO_BLK_F_CONFIG_WCE));
+		}
+		assert_int_equal(ask(&f, VIRTIO_BLK_T_OUT, 8, DATA, 512),
+				 VIRTIO_BLK_S_IOERR);
+		front_end(&f);
+		kill(vhost_pid, SIGTERM);
+		assert_int_equal(ended(), EXIT_FAILED);
+	}
 }
 
 static void read_only_disk_is_not_written(void **state)
@@ -759,6 +826,15 @@ static int kick_that_is_a_file(struct front *f)
 	return front_tell_fd(f, VHOST_USER_SET_VRING_CALL, 0, f->memfd);
 }
 
+static int call_that_cannot_be_waited_for(struct front *f)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int res = front_tell_fd(f, VHOST_USER_SET_VRING_CALL, 0, fd);
+
+	close(fd);
+	return res;
+}
+
 static int kick_without_a_descriptor(struct front *f)
 {
 	return front_tell_u64(f, VHOST_USER_SET_VRING_KICK, 0);
@@ -817,7 +893,8 @@ static int inflight_of_another_size(struct front *f)
 static int (*const nonsense[])(struct front *f) = {
 	unknown_message, ring_of_an_odd_size, ring_that_is_too_long,
 	queue_that_there_is_not, feature_that_was_not_offered,
-	kick_without_a_size, kick_that_is_a_file, kick_without_a_descriptor,
+	kick_without_a_size, kick_that_is_a_file,
+	call_that_cannot_be_waited_for, kick_without_a_descriptor,
 	message_that_is_too_short, ring_that_is_started, ring_that_is_nowhere,
 	ring_that_is_not_aligned, config_that_there_is_not,
 	inflight_of_another_size,
@@ -832,6 +909,8 @@ static void senseless_message_is_refused(void **state)
 		begin(&f, 0);
 		if (nonsense[i](&f) != 1)
 			fail_msg("message %zu is taken", i);
+		assert_int_equal(ask(&f, VIRTIO_BLK_T_IN, 0, DATA, 512), 0);
+		assert_true(is_pattern(f.mem + DATA, 512, 0, 1));
 		front_end(&f);
 	}
 	stop();
@@ -1034,15 +1113,35 @@ static void kill_it(void)
 	assert_int_equal(ended(), 128 + SIGKILL);
 }
 
-/* It is killed at any moment while requests are in flight. */
+static struct inflight *map_inflight(const struct front *f)
+{
+	void *p = mmap(NULL, f->inflight_size, PROT_READ | PROT_WRITE,
+		       MAP_SHARED, f->inflight_fd, 0);
+
+	assert_true(p != MAP_FAILED);
+	return p;
+}
+
+static unsigned int n_inflight(const struct inflight *fl)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = 0; i < NUM; i++)
+		n += fl->desc[i].inflight;
+	return n;
+}
+
+/* It is killed at any moment, at some while requests are in flight. */
 static void request_outlives_a_killed_server(void **state)
 {
-	unsigned int rounds = want_long() ? 1000 : 15;
+	unsigned int rounds = want_long() ? 1000 : 15, left = 0;
+	struct inflight *fl;
 	struct front f;
 
 	serve(state);
 	begin_with_inflight(&f);
-	for (unsigned int i = 0; i < rounds; i++) {
+	fl = map_inflight(&f);
+	for (unsigned int i = 0; i < rounds || !left; i++) {
 		struct vring_used_elem e;
 		uint32_t before = i % SLOTS, taken = 0;
 		bool had[SLOTS] = { false };
@@ -1054,6 +1153,7 @@ static void request_outlives_a_killed_server(void **state)
 			taken++;
 		}
 		kill_it();
+		left += n_inflight(fl);
 		serve_file(state, "");
 		reconnect(&f);
 		for (; taken < SLOTS; taken++) {
@@ -1065,17 +1165,9 @@ static void request_outlives_a_killed_server(void **state)
 		assert_false(front_take(f.queues, &e));
 		check_sectors(&f, SLOTS, i);
 	}
+	munmap(fl, f.inflight_size);
 	front_end(&f);
 	stop();
-}
-
-static struct inflight *map_inflight(const struct front *f)
-{
-	void *p = mmap(NULL, f->inflight_size, PROT_READ | PROT_WRITE,
-		       MAP_SHARED, f->inflight_fd, 0);
-
-	assert_true(p != MAP_FAILED);
-	return p;
 }
 
 /*
@@ -1139,7 +1231,7 @@ static void answer_is_given_once_whenever_it_is_killed(void **state)
 static void inflight_that_makes_no_sense_is_refused(void **state)
 {
 	serve(state);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		struct inflight *fl;
 		struct front f;
 
@@ -1160,7 +1252,9 @@ static void inflight_that_makes_no_sense_is_refused(void **state)
 		}
 		connect_to_it(&f);
 		front_hello(&f, 0);
-		assert_int_equal(front_set_inflight(&f, 1, NUM), 0);
+		/* The last one is of shorter rings than it says. */
+		assert_int_equal(front_set_inflight(&f, 1, i == 3 ? NUM / 2 :
+								    NUM), 0);
 		assert_int_equal(front_start(&f, f.queues), 1);
 		munmap(fl, f.inflight_size);
 		front_end(&f);
@@ -1344,7 +1438,27 @@ static void pages_written_are_logged(void **state)
 	stop();
 }
 
-/* While nothing is asked for, nobody is woken. */
+/* How often it was scheduled, and the processor's time that it has had. */
+static long activity(void)
+{
+	char path[64], line[1024], *p;
+	long user, system;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)vhost_pid);
+	f = fopen(path, "re");
+	assert_true(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	/* Behind the name: the 3rd field, and then the 14th and 15th. */
+	p = strrchr(line, ')');
+	assert_true(p && sscanf(p + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u "
+					"%*u %*u %ld %ld", &user, &system) == 2);
+	return status_of(vhost_pid, "voluntary_ctxt_switches:") +
+	       status_of(vhost_pid, "nonvoluntary_ctxt_switches:") + user +
+	       system;
+}
+
+/* While nothing is asked for, it is not woken. */
 static void idle_server_sleeps(void **state)
 {
 	long before;
@@ -1354,9 +1468,9 @@ static void idle_server_sleeps(void **state)
 	begin(&f, 0);
 	assert_int_equal(ask(&f, VIRTIO_BLK_T_IN, 0, DATA, 512), 0);
 	do {
-		before = status_of(vhost_pid, "voluntary_ctxt_switches:");
+		before = activity();
 		poll(NULL, 0, 50);
-	} while (status_of(vhost_pid, "voluntary_ctxt_switches:") != before);
+	} while (activity() != before);
 	front_end(&f);
 	stop();
 }
@@ -1383,9 +1497,11 @@ static const struct harness_case cases[] = {
 	CASE(memory_is_a_disk_too),
 	CASE(plugin_is_a_disk_too),
 	CASE(request_may_be_cut_anywhere),
+	CASE(direct_request_may_be_cut_anywhere),
 	CASE(trims_and_zeroes_read_as_zeroes),
 	CASE(disk_says_what_it_is),
 	CASE(write_cache_may_be_switched_off),
+	CASE(write_without_a_cache_is_flushed),
 	CASE(read_only_disk_is_not_written),
 	CASE(mistake_of_a_request_is_its_status),
 	CASE(senseless_ring_is_not_served),
