@@ -11,6 +11,8 @@ hardened_ldflags = $(program_ldflags) $(HARDEN_LDFLAGS)
 # What several of them need.
 noinst_LIBRARIES = %D%/common/libcommon.a
 %C%_common_libcommon_a_SOURCES = \
+	%D%/common/json.c \
+	%D%/common/json.h \
 	%D%/common/listen-unix.c \
 	%D%/common/listen-unix.h \
 	%D%/common/number.c \

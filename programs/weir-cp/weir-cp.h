@@ -413,7 +413,6 @@ void say_usage_error(const char *fmt, ...)
 	__attribute__((format(printf, 1, 2)));
 void say_file(struct cp *cp, const struct file *f);
 void say_summary(struct cp *cp);
-void json_string(FILE *out, const char *s);
 void print_name(FILE *out, const char *s);
 
 /* progress.c */

@@ -9,6 +9,7 @@
 
 #include <weir/stats.h>
 
+#include "../common/json.h"
 #include "weir-vhost.h"
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
@@ -61,26 +62,13 @@ static int begin_reactor(void)
 	return err;
 }
 
-/* As a string of JSON; what cannot be in one is left out. */
-static void print_string(const char *s)
-{
-	putchar('"');
-	for (; *s; s++) {
-		if (*s == '"' || *s == '\\')
-			putchar('\\');
-		if ((unsigned char)*s >= ' ')
-			putchar(*s);
-	}
-	putchar('"');
-}
-
 static void say_where(const struct device *dev)
 {
 	if (dev->opts.quiet)
 		return;
 	if (dev->opts.json) {
 		printf("{\"listening\":");
-		print_string(dev->opts.unix_path);
+		json_string(stdout, dev->opts.unix_path);
 		printf(",\"size\":%" PRIu64 "}\n", dev->block.size);
 	} else {
 		printf("listening at %s\n", dev->opts.unix_path);
@@ -141,7 +129,7 @@ int main(int argc, char **argv)
 {
 	int status;
 
-	/* What a ring is called by may be a pipe that nobody reads. */
+	/* The call descriptor may be a pipe without a reader. */
 	signal(SIGPIPE, SIG_IGN);
 	program.dev = device_new(on_stopped);
 	if (!program.dev) {
