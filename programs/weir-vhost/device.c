@@ -24,9 +24,7 @@ struct device *device_new(void (*stopped)(struct device *dev, int err))
 	dev->fd = -1;
 	dev->backend_fd = -1;
 	for (uint32_t i = 0; i < QUEUES_MAX; i++)
-		dev->rings[i] = (struct ring){ .dev = dev, .index = i,
-					       .kick = -1, .call = -1,
-					       .err = -1 };
+		ring_init(&dev->rings[i], dev, i);
 	return dev;
 }
 
@@ -48,15 +46,8 @@ void close_one(int *fd)
 static void reset(struct device *dev)
 {
 	for (uint32_t i = 0; i < QUEUES_MAX; i++) {
-		struct ring *ring = &dev->rings[i];
-
-		if (ring->started)
-			ring_stop(ring);
-		close_one(&ring->kick);
-		close_one(&ring->call);
-		close_one(&ring->err);
-		*ring = (struct ring){ .dev = dev, .index = i, .kick = -1,
-				       .call = -1, .err = -1 };
+		ring_close(&dev->rings[i]);
+		ring_init(&dev->rings[i], dev, i);
 	}
 }
 

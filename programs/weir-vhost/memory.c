@@ -27,7 +27,7 @@ int map_fd(struct weir_mmap **ret, uint8_t **at, int fd, uint64_t offset,
 		return -errno;
 	if (!size || size > INT64_MAX || offset > INT64_MAX - size)
 		return weir_why_set(-EINVAL, "memory that wraps around");
-	/* Of huge pages it is theirs. */
+	/* For huge pages the alignment is their size. */
 	extra = offset % (uint64_t)(st.st_blksize > 4096 ? st.st_blksize : 4096);
 	err = weir_mmap_create(&mmap, NULL);
 	if (err)
@@ -97,10 +97,15 @@ static void clear_log(struct memory *m)
 	m->log_words = 0;
 }
 
-void memory_clear(struct memory *m)
+void memory_clear_regions(struct memory *m)
 {
 	while (m->n)
 		weir_mmap_destroy(m->regions[--m->n].mmap);
+}
+
+void memory_clear(struct memory *m)
+{
+	memory_clear_regions(m);
 	clear_log(m);
 }
 

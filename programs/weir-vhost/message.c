@@ -55,8 +55,8 @@ static void close_fds(struct device *dev)
 		close(take_fd(dev));
 }
 
-/* Send @len bytes of .u, and @fd if it is not -1.  One that does not take its
- * answers is no front end. */
+/* Send @len bytes of .u, and @fd if it is not -1.  A front end that does not read
+ * its replies is disconnected. */
 static int send_message(int to, struct message *m, uint32_t len, int fd)
 {
 	union {
@@ -155,12 +155,6 @@ static int find_rings(struct device *dev, int err)
 	return err;
 }
 
-static void clear_regions(struct memory *m)
-{
-	while (m->n)
-		weir_mmap_destroy(m->regions[--m->n].mmap);
-}
-
 static int add_region(struct device *dev, uint64_t gpa, uint64_t size,
 		      uint64_t uva, uint64_t offset)
 {
@@ -182,7 +176,7 @@ static int set_memory(struct device *dev)
 
 	if (n > 8 || m->head.size < 8 + n * sizeof(m->u.memory.of[0]))
 		return refuse(-EINVAL, "a table of memory that is too short");
-	clear_regions(&dev->memory);
+	memory_clear_regions(&dev->memory);
 	for (uint32_t i = 0; i < n && !err; i++)
 		err = add_region(dev, m->u.memory.of[i].gpa,
 				 m->u.memory.of[i].size, m->u.memory.of[i].uva,
@@ -281,25 +275,11 @@ static int set_vring_base(struct device *dev)
 	return 0;
 }
 
-static void stop_ring(struct ring *ring)
-{
-	if (ring->started)
-		ring_stop(ring);
-	for (int i = 0; i < 3; i++) {
-		int *fd = i == 0 ? &ring->kick : i == 1 ? &ring->call :
-							  &ring->err;
-
-		if (*fd >= 0)
-			close(*fd);
-		*fd = -1;
-	}
-}
-
 static int get_base(struct device *dev)
 {
 	struct ring *ring = ring_of(dev, dev->msg.u.state.index);
 
-	stop_ring(ring);
+	ring_close(ring);
 	dev->msg.u.state.num = ring->last_avail;
 	return reply_with(dev, sizeof(dev->msg.u.state), -1);
 }
@@ -428,8 +408,7 @@ static int set_backend_req_fd(struct device *dev)
 
 	if (fd < 0)
 		return refuse(-EINVAL, "no socket");
-	if (dev->backend_fd >= 0)
-		close(dev->backend_fd);
+	close_one(&dev->backend_fd);
 	dev->backend_fd = fd;
 	return 0;
 }
@@ -556,7 +535,7 @@ static int set_inflight_fd(struct device *dev)
 static int reset_rings(struct device *dev)
 {
 	for (uint32_t i = 0; i < QUEUES_MAX; i++) {
-		stop_ring(&dev->rings[i]);
+		ring_close(&dev->rings[i]);
 		dev->rings[i].enabled = false;
 		dev->rings[i].last_avail = 0;
 	}
@@ -616,8 +595,7 @@ static void finish(struct device *dev, int err)
 	dev->got = 0;
 	if (err)
 		snprintf(why, sizeof(why), "message %u: %s (%s)", request,
-			 *weir_why() ? weir_why() : "it makes no sense",
-			 strerror(-err));
+			 weir_why(), strerror(-err));
 	if (ack && !dev->replied) {
 		if (err)
 			fprintf(stderr, "weir-vhost: %s\n", why);
@@ -650,14 +628,10 @@ static void handle(struct device *dev)
 void message_resume(struct device *dev)
 {
 	int (*then)(struct device *dev) = dev->then;
-	int err;
 
 	dev->then = NULL;
 	dev->waiting = false;
-	err = then(dev);
-	if (err == WAITS)
-		return;
-	finish(dev, err);
+	finish(dev, then(dev));
 	if (dev->fd < 0 || dev->closing)
 		return;
 	weir_watch_set(dev->watch, WEIR_READABLE);

@@ -56,6 +56,12 @@ static uint64_t used_bytes(const struct ring *ring)
 	       ring->num * sizeof(struct vring_used_elem) + sizeof(__virtio16);
 }
 
+void ring_init(struct ring *ring, struct device *dev, uint32_t index)
+{
+	*ring = (struct ring){ .dev = dev, .index = index, .kick = -1,
+			       .call = -1, .err = -1 };
+}
+
 int ring_find(struct ring *ring)
 {
 	const struct memory *m = &ring->dev->memory;
@@ -590,6 +596,19 @@ int ring_watch(struct ring *ring)
 				     ring);
 }
 
+/* Nothing is in flight. */
+static void stop(struct ring *ring)
+{
+	weir_poll_hook_destroy(ring->hook);
+	ring->hook = NULL;
+	block_queue_end(&ring->queue);
+	free(ring->requests);
+	free(ring->again);
+	ring->requests = NULL;
+	ring->again = NULL;
+	ring->started = false;
+}
+
 int ring_start(struct ring *ring)
 {
 	int err;
@@ -606,7 +625,7 @@ int ring_start(struct ring *ring)
 	weir_op_init(&ring->flush_op, on_flush);
 	err = start(ring);
 	if (err) {
-		ring_stop(ring);
+		stop(ring);
 		return err;
 	}
 	ring->started = true;
@@ -614,14 +633,11 @@ int ring_start(struct ring *ring)
 	return 0;
 }
 
-void ring_stop(struct ring *ring)
+void ring_close(struct ring *ring)
 {
-	weir_poll_hook_destroy(ring->hook);
-	ring->hook = NULL;
-	block_queue_end(&ring->queue);
-	free(ring->requests);
-	free(ring->again);
-	ring->requests = NULL;
-	ring->again = NULL;
-	ring->started = false;
+	if (ring->started)
+		stop(ring);
+	close_one(&ring->kick);
+	close_one(&ring->call);
+	close_one(&ring->err);
 }

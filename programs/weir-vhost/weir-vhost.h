@@ -139,6 +139,7 @@ int memory_add(struct memory *m, int fd, uint64_t gpa, uint64_t size,
 	       uint64_t uva, uint64_t offset, bool trust);
 int memory_remove(struct memory *m, uint64_t gpa, uint64_t size, uint64_t uva);
 void memory_clear(struct memory *m);
+void memory_clear_regions(struct memory *m);	/* Not its log. */
 int memory_set_log(struct memory *m, int fd, uint64_t offset, uint64_t size,
 		   bool trust);
 
@@ -217,10 +218,11 @@ struct ring {
 	uint64_t counter;
 };
 
+void ring_init(struct ring *ring, struct device *dev, uint32_t index);
 /* Start @ring, of which all is set.  Returns 0 or an errno. */
 int ring_start(struct ring *ring);
-/* Nothing is in flight. */
-void ring_stop(struct ring *ring);
+/* Stop it if it is started, and close its descriptors; nothing is in flight. */
+void ring_close(struct ring *ring);
 /* Find its parts again, as memory has changed. */
 int ring_find(struct ring *ring);
 int ring_watch(struct ring *ring);	/* Its kick. */
