@@ -8,23 +8,7 @@
 . "${srcdir:-$(dirname "$0")/../..}/tests/support/fixture.sh"
 
 program=$(absolute "${WEIR_VHOST:-programs/weir-vhost/weir-vhost}")
-vm=$(absolute "${srcdir:-$(dirname "$0")/../..}/tests/vm/run")
-because=$(sh "$vm" --check 2>&1)
-case $? in
-0) ;;
-77)
-	echo "1..0 # SKIP ${because##*prepare: }"
-	exit 77
-	;;
-*)
-	echo "Bail out! $because"
-	exit 1
-	;;
-esac
-# Where it was found now, it is looked for from elsewhere, too.
-WEIR_VM_CACHE=${WEIR_VM_CACHE:-$(sh "${vm%/run}/prepare")/..}
-WEIR_VM_CACHE=$(cd "$WEIR_VM_CACHE" && pwd)
-export WEIR_VM_CACHE
+need_vm
 enter weir-vhost
 kills=5
 [ "${WEIR_TEST_LONG:-}" != 1 ] || kills=50
@@ -133,9 +117,9 @@ t_verified_writes_outlive_servers_that_are_killed()
 	end_server
 }
 
-# The guest writes a block, waits until it is safe, and says so; its power is cut,
-# and so is the server's.  What it has said is on the disk.
-t_what_was_acknowledged_outlives_a_cut_of_the_power()
+# The guest writes a block, waits until it is flushed, and says so; its machine is
+# killed, and the server, too.  What it has said is in the file.
+t_what_was_acknowledged_outlives_guest_and_server()
 {
 	rm -f disk acked
 	truncate -s 16M disk
@@ -186,7 +170,7 @@ t_a_disk_grows()
 
 run t_a_file_system_is_made_filled_and_checked
 run t_verified_writes_outlive_servers_that_are_killed "$(lacks fio)"
-run t_what_was_acknowledged_outlives_a_cut_of_the_power
+run t_what_was_acknowledged_outlives_guest_and_server
 run t_a_disk_grows
 echo "1..$n"
 exit $bad

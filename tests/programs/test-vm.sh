@@ -7,23 +7,7 @@
 # shellcheck disable=SC2317 # run() calls functions by their names.
 . "${srcdir:-$(dirname "$0")/../..}/tests/support/fixture.sh"
 
-vm=$(absolute "${srcdir:-$(dirname "$0")/../..}/tests/vm/run")
-because=$(sh "$vm" --check 2>&1)
-case $? in
-0) ;;
-77)
-	echo "1..0 # SKIP ${because##*prepare: }"
-	exit 77
-	;;
-*)
-	echo "Bail out! $because"
-	exit 1
-	;;
-esac
-# Where it was found now, it is looked for from elsewhere, too.
-WEIR_VM_CACHE=${WEIR_VM_CACHE:-$(sh "${vm%/run}/prepare")/..}
-WEIR_VM_CACHE=$(cd "$WEIR_VM_CACHE" && pwd)
-export WEIR_VM_CACHE
+need_vm
 enter test-vm
 nobody=65531
 mkdir tmp

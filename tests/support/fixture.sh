@@ -102,6 +102,28 @@ no_backend()
 		echo "$1 is not usable here"
 }
 
+# Set $vm to tests/vm/run, or skip all if there are no guests.  Before enter.
+need_vm()
+{
+	vm=$(absolute "${srcdir:-$(dirname "$0")/../..}/tests/vm/run")
+	because=$(sh "$vm" --check 2>&1)
+	case $? in
+	0) ;;
+	77)
+		echo "1..0 # SKIP ${because##*prepare: }"
+		exit 77
+		;;
+	*)
+		echo "Bail out! $because"
+		exit 1
+		;;
+	esac
+	# Where it was found now, it is looked for from elsewhere, too.
+	WEIR_VM_CACHE=${WEIR_VM_CACHE:-$(sh "${vm%/run}/prepare")/..}
+	WEIR_VM_CACHE=$(cd "$WEIR_VM_CACHE" && pwd)
+	export WEIR_VM_CACHE
+}
+
 # Run a shell command as somebody without privileges.
 nobody()
 {
