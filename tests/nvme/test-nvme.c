@@ -34,7 +34,7 @@ struct nv {
 /* In the guest: nobody's data is on its drive. */
 static bool has_drive(void)
 {
-	return getenv("WEIR_GUEST") && !access("/dev/ng0n1", R_OK | W_OK);
+	return getenv("WEIR_TEST_IN_GUEST") && !access("/dev/ng0n1", R_OK | W_OK);
 }
 
 static void nv_list(struct nv *v, void **state, struct mock_nvme_opts opts)

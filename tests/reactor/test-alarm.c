@@ -207,7 +207,7 @@ static void alarms_are_called_once_if_the_clock_is_really_set(void **state)
 {
 	struct weir_reactor *r;
 
-	if (!getenv("WEIR_GUEST"))
+	if (!getenv("WEIR_TEST_IN_GUEST"))
 		skip_because("the clock is set in the guest only");
 	r = start_reactor(state);
 	create(r, 2);

@@ -3,7 +3,7 @@
 # guest.sh none|one|two MODULES COMMAND...: inside the guest, load modules, set
 # up RDMA, and become COMMAND.  What tests want to know is in the environment:
 #
-#   WEIR_GUEST
+#   WEIR_TEST_IN_GUEST
 #	1: the clock, say, may be set
 #   WEIR_RDMA_DEVICE, WEIR_RDMA_NETDEV, WEIR_RDMA_ADDRESS, WEIR_RDMA_ADDRESS_6
 #	the device, the interface it is on, and its addresses
@@ -13,8 +13,8 @@
 #	the index of the GID that stands for the IPv4 address, on both
 set -u
 PATH=$PATH:/usr/sbin:/sbin
-WEIR_GUEST=1
-export PATH WEIR_GUEST
+WEIR_TEST_IN_GUEST=1
+export PATH WEIR_TEST_IN_GUEST
 
 failed()
 {
