@@ -325,6 +325,31 @@ static int channel_of(struct lookup *l)
 	return 0;
 }
 
+/* "localhost" and names that end so, which are this machine by RFC 6761. */
+static bool is_localhost(const char *name)
+{
+	static const char local[] = "localhost";
+	size_t len = strlen(name), n = sizeof(local) - 1;
+
+	return len >= n && !strncasecmp(name + len - n, local, n) &&
+	       (len == n || name[len - n - 1] == '.');
+}
+
+/* What no hosts file says of it. */
+static void add_loopback(struct lookup *l)
+{
+	struct sockaddr_in6 in6 = {
+		.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT,
+	};
+	struct sockaddr_in in = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+
+	found_add(&l->found, l->q.family == AF_INET6 ? (void *)&in6 :
+		  (void *)&in, 0, l->q.port);
+}
+
 static void on_answer(void *arg, int status, int timeouts,
 		      struct ares_addrinfo *res)
 {
@@ -339,6 +364,8 @@ static void on_answer(void *arg, int status, int timeouts,
 			found_add(&l->found, i->ai_addr, i->ai_ttl < 0 ? 0 :
 				  (uint32_t)i->ai_ttl, l->q.port);
 	ares_freeaddrinfo(res);
+	if (!err && !l->found.n && is_localhost(l->q.name))
+		add_loopback(l);
 	sort_addresses(&l->found);
 	ch->busy = false;
 	lookup_end(l, ch->err && (err || ch->ended) ? ch->err : err);
@@ -361,6 +388,10 @@ static void start(struct lookup *l)
 	ch->err = 0;
 	ch->busy = true;
 	ch->ended = false;
+	/* c-ares 1.18 leaks the name if the hosts file has an address of the other
+	 * family only. */
+	if (is_localhost(l->q.name))
+		hints.ai_family = AF_UNSPEC;
 	ares_getaddrinfo(ch->ares, l->q.name, NULL, &hints, on_answer, ch);
 	leave(ch);
 }

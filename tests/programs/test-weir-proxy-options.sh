@@ -84,7 +84,7 @@ t_what_a_configuration_may_not_say()
 	makes_no_sense 'not a number in range' 'fall 0'
 	makes_no_sense 'give addresses.*' 'nameservers'
 	for servers in localhost 127.0.0.1:0 127.0.0.1:65536 127.0.0.1: 127.1 \
-		'*:53' unix:/a '[127.0.0.1' '[::1]53' ::1:x , 127.0.0.1,x; do
+		'*:53' unix:/a '[127.0.0.1' '[::1]53' ::1:x ',' '127.0.0.1,x'; do
 		makes_no_sense 'not the addresses of nameservers' \
 			"nameservers $servers"
 	done

@@ -281,6 +281,27 @@ static void hosts_file_is_read(void **state)
 	finish_all(&f);
 }
 
+/* Also in the family of which the hosts file says nothing.  (Memory that c-ares loses
+ * there is seen by ASan and valgrind.) */
+static void localhost_is_this_machine(void **state)
+{
+	struct fixture f;
+	int64_t n;
+
+	begin(state, &f);
+	n = look_up(&f, "localhost", AF_INET);
+	assert_true(n >= 1);
+	assert_non_null(strstr(texts(&f, n), "127."));
+	/* getaddrinfo() asks about it. */
+	if (source_of(state) == WEIR_RESOLVE_CARES) {
+		n = look_up(&f, "localhost", AF_INET6);
+		assert_true(n >= 1);
+		assert_non_null(strstr(texts(&f, n), "::1"));
+	}
+	assert_int_equal(f.d.queries, 0);
+	finish_all(&f);
+}
+
 static void numeric_addresses_are_not_looked_up(void **state)
 {
 	struct fixture f;
@@ -757,6 +778,7 @@ int main(void)
 		BOTH(answers_to_other_queries_do_not_count),
 		BOTH(search_domains_are_tried_unless_a_dot_ends_the_name),
 		BOTH(hosts_file_is_read),
+		BOTH(localhost_is_this_machine),
 		BOTH(numeric_addresses_are_not_looked_up),
 		BOTH(table_is_looked_in_first),
 		BOTH(services_are_ports_or_names),

@@ -206,9 +206,9 @@ t_keys_are_updated_and_nothing_renegotiated()
 		becomes out '^KEYUPDATE'
 		echo three
 		becomes out '^three'
-		: >done
+		: >all
 	) | timeout 30 openssl s_client -connect "127.0.0.1:$port" -tls1_3 >>out 2>&1
-	[ -e done ] || wrong "not the end: $(cat out)"
+	[ -e all ] || wrong "not the end: $(cat out)"
 	shows '^three'
 	: >out
 	(
