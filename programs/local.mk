@@ -176,7 +176,12 @@ bin_PROGRAMS += %D%/weir-proxy/weir-proxy
 	%D%/weir-proxy/pipe.c \
 	%D%/weir-proxy/target.c \
 	%D%/weir-proxy/weir-proxy.h
-%C%_weir_proxy_weir_proxy_LDADD = $(common) libweir-resolve.la libweir.la
+%C%_weir_proxy_weir_proxy_LDADD = $(common) $(weir_tls) libweir-resolve.la libweir.la
+if HAVE_OPENSSL
+%C%_weir_proxy_weir_proxy_SOURCES += %D%/weir-proxy/tls.c
+else
+%C%_weir_proxy_weir_proxy_SOURCES += %D%/weir-proxy/no-tls.c
+endif
 EXTRA_DIST += %D%/weir-proxy/README.md
 
 # A disk for virtual machines: see weir-vhost/README.md.

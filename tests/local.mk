@@ -196,7 +196,7 @@ EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/abi/libweir-rdma.abi %D%/abi/libweir-resolve.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir-tls.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
-	%D%/interop/weir-nbd.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \
+	%D%/interop/weir-nbd.py %D%/programs/weir-proxy-tls.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \
 	%D%/models/close.pml %D%/models/group.pml %D%/models/hop.pml \
 	%D%/models/mailbox.pml %D%/models/pool.pml %D%/models/spsc.pml \
 	%D%/models/sync.pml %D%/mutate.py %D%/mutations.txt \

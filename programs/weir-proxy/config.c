@@ -27,6 +27,13 @@
 struct line {
 	unsigned int number;	/* 0: of the command line. */
 	char *rest;
+	const struct config *like; /* See config_parse(). */
+};
+
+/* A word "KEY=TEXT", and where the text is kept. */
+struct tls_text {
+	const char *key;
+	char **text;
 };
 
 /* Seconds are kept as nanoseconds; the mode of a file is octal. */
@@ -270,6 +277,65 @@ static int set_check(struct route *route, struct line *line, const char *word,
 	return 0;
 }
 
+/* A word of @words whose value is text: 1 if @word was one, or -1. */
+static int set_tls_text(struct line *line, const char *word,
+			const struct tls_text *words)
+{
+	const char *value;
+
+	for (; words->key; words++) {
+		value = value_of(word, words->key);
+		if (!value)
+			continue;
+		if (!*value)
+			return wrong(line, "a value is missing", word);
+		free(*words->text);
+		*words->text = strdup(value);
+		return *words->text ? 1 : wrong(line, "no memory", NULL);
+	}
+	return 0;
+}
+
+/* Of clients: before "to". */
+static int set_tls_in(struct route *route, struct line *line, const char *word)
+{
+	struct tls_words *w = &route->tls;
+
+	return set_tls_text(line, word, (const struct tls_text[]){
+		{ "cert", &w->cert }, { "key", &w->key }, { "alpn", &w->alpn },
+		{ "client-ca", &w->client_ca }, { NULL, NULL } });
+}
+
+/* Of targets: after it. */
+static int set_tls_out(struct route *route, struct line *line, const char *word)
+{
+	struct tls_words *w = &route->tls;
+
+	if (!strcmp(word, "tls"))
+		w->to_target = true;
+	else if (!strcmp(word, "tls-verify=no"))
+		w->no_verify = true;
+	else
+		return set_tls_text(line, word, (const struct tls_text[]){
+			{ "tls-ca", &w->ca }, { "tls-name", &w->name },
+			{ NULL, NULL } });
+	return 1;
+}
+
+static int check_tls(const struct route *route, struct line *line)
+{
+	const struct tls_words *w = &route->tls;
+
+	if (!w->cert && (w->key || w->alpn || w->client_ca))
+		return wrong(line, "key, alpn and client-ca need cert=FILE", NULL);
+	if (!w->to_target && (w->ca || w->name || w->no_verify))
+		return wrong(line, "tls-ca, tls-name and tls-verify need tls",
+			     NULL);
+	if (w->to_target && route->check_path)
+		return wrong(line, "check-get is for targets without tls", NULL);
+	return 0;
+}
+
 static int set_check_path(struct route *route, struct line *line,
 			  const char *word, const char *value)
 {
@@ -282,8 +348,11 @@ static int set_check_path(struct route *route, struct line *line,
 
 static int add_word(struct route *route, struct line *line, const char *word)
 {
+	int did = set_tls_out(route, line, word);
 	const char *value;
 
+	if (did)
+		return did < 0 ? -1 : 0;
 	if (!strcmp(word, "proxy-v2")) {
 		route->header = HEADER_V2;
 	} else if (!strcmp(word, "proxy-v1")) {
@@ -315,14 +384,44 @@ static int add_targets(struct route *route, struct line *line)
 		return wrong(line, "no target", NULL);
 	if (route->check_path && !route->check_ns)
 		return wrong(line, "check-get needs check=SECONDS", NULL);
-	return 0;
+	return check_tls(route, line);
+}
+
+/* The one of @like that is where @route, the last, is. */
+static const struct route *same_route(const struct config *c,
+				      const struct config *like)
+{
+	const struct route *route, *at = like->routes;
+	int n = 0;
+
+	for (route = at; route; route = route->next)
+		n++;
+	for (route = c->routes; route; route = route->next)
+		n--;
+	while (n--)
+		at = at->next;
+	return at;
+}
+
+/* A word before "to": 0, 1 if it is an address to listen at, or -1. */
+static int add_front(struct config *c, struct route *route, struct line *line,
+		     const char *word)
+{
+	const char *nets = value_of(word, "accept-proxy");
+	int did = nets ? 0 : set_tls_in(route, line, word);
+
+	if (nets)
+		return add_nets(route, line, word, nets);
+	if (did)
+		return did < 0 ? -1 : 0;
+	return add_listen(c, route, line, word) ? -1 : 1;
 }
 
 static int add_route(struct config *c, struct line *line)
 {
 	struct route *route = calloc(1, sizeof(*route));
-	const char *word, *value;
-	unsigned int n = 0;
+	const char *word;
+	int n = 0, did;
 
 	if (!route)
 		return wrong(line, "no memory", NULL);
@@ -331,16 +430,17 @@ static int add_route(struct config *c, struct line *line)
 	route->next = c->routes;
 	c->routes = route;
 	while ((word = next_word(line)) && strcmp(word, "to")) {
-		value = value_of(word, "accept-proxy");
-		if (value ? add_nets(route, line, word, value) :
-			    add_listen(c, route, line, word))
+		did = add_front(c, route, line, word);
+		if (did < 0)
 			return -1;
-		n += !value;
+		n += did;
 	}
 	if (!n || !word)
 		return wrong(line, "give 'listen ADDRESS... to TARGET...'",
 			     NULL);
-	return add_targets(route, line);
+	if (add_targets(route, line))
+		return -1;
+	return tls_make(route, line->like ? same_route(c, line->like) : NULL);
 }
 
 /* ---- the whole ---- */
@@ -369,9 +469,9 @@ static int parse_line(struct config *c, struct line *line, const char *word)
 	return err;
 }
 
-static int parse_lines(struct config *c, char *text)
+static int parse_lines(struct config *c, char *text, const struct config *like)
 {
-	struct line line = { .number = 0 };
+	struct line line = { .like = like };
 	char *next = text, *at, *word;
 	bool given = false;
 
@@ -388,7 +488,7 @@ static int parse_lines(struct config *c, char *text)
 	return -1;
 }
 
-struct config *config_parse(const char *text)
+struct config *config_parse(const char *text, const struct config *like)
 {
 	struct config *c = calloc(1, sizeof(*c));
 	char *copy = strdup(text);
@@ -411,7 +511,7 @@ struct config *config_parse(const char *text)
 	c->buffer = 65536;
 	c->splice = 16384;
 	c->unix_mode = 0600;
-	if (parse_lines(c, copy)) {
+	if (parse_lines(c, copy, like)) {
 		config_put(c);
 		c = NULL;
 	}

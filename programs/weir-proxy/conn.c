@@ -40,8 +40,8 @@ void conn_end(struct conn *c, enum end end)
 		weir_op_cancel(&c->down.op);
 }
 
-/* What was cut short must not look as if it had been all. */
-static void close_socket(int fd, bool reset)
+/* What was cut short must not look as if it had been all.  @s owns @fd, if any. */
+static void close_end(int fd, struct weir_stream *s, bool reset)
 {
 	struct linger none = { .l_onoff = 1, .l_linger = 0 };
 
@@ -49,7 +49,10 @@ static void close_socket(int fd, bool reset)
 		return;
 	if (reset)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-	close(fd);
+	if (s)
+		tls_close(s);
+	else
+		close(fd);
 }
 
 static void conn_free(struct conn *c)
@@ -60,8 +63,8 @@ static void conn_free(struct conn *c)
 	set_server(c, NULL);
 	flow_release(&c->up);
 	flow_release(&c->down);
-	close_socket(c->client_fd, c->end != END_DONE);
-	close_socket(c->target_fd, c->end != END_DONE);
+	close_end(c->client_fd, c->front, c->end != END_DONE);
+	close_end(c->target_fd, c->back, c->end != END_DONE);
 	*c->pprev = c->next;
 	if (c->next)
 		c->next->pprev = c->pprev;
@@ -80,26 +83,39 @@ void conn_check(struct conn *c)
 
 /* ---- to a target ---- */
 
-/* Who the client is, before what it has said already. */
-static bool put_header(struct conn *c)
+bool conn_is_idle(const struct conn *c)
 {
-	unsigned char header[HEADER_CAPACITY];
-	size_t len;
+	uint64_t idle_ns = c->config->idle_ns;
 
+	return idle_ns &&
+	       weir_reactor_now(c->core->r) - c->active_ns >= idle_ns;
+}
+
+/* Who the client is. */
+size_t conn_header(struct conn *c, unsigned char *to)
+{
 	if (!c->local.len) {
 		c->local.len = sizeof(c->local.sa);
 		getsockname(c->client_fd, (struct sockaddr *)&c->local.sa,
 			    &c->local.len);
 		address_unmap(&c->local);
 	}
+	return header_make(to, c->listen->route->header, &c->client, &c->local);
+}
+
+/* Before what the client has said already. */
+static bool put_header(struct conn *c)
+{
+	unsigned char header[HEADER_CAPACITY];
+	size_t len;
+
 	if (!c->up.buf) {
 		c->up.buf = buffer_get(c->core);
 		c->up.at = c->up.len = HEADER_CAPACITY;
 	}
 	if (!c->up.buf)
 		return false;
-	len = header_make(header, c->listen->route->header, &c->client,
-			  &c->local);
+	len = conn_header(c, header);
 	c->up.at -= (uint32_t)len;
 	memcpy(c->up.buf + c->up.at, header, len);
 	return true;
@@ -107,11 +123,6 @@ static bool put_header(struct conn *c)
 
 static void begin_flows(struct conn *c)
 {
-	int one = 1;
-
-	if (c->server->addr.sa.ss_family != AF_UNIX)
-		setsockopt(c->target_fd, IPPROTO_TCP, TCP_NODELAY, &one,
-			   sizeof(one));
 	c->up.from = c->down.to = c->client_fd;
 	c->up.to = c->down.from = c->target_fd;
 	c->connected_ns = c->active_ns = weir_reactor_now(c->core->r);
@@ -125,6 +136,19 @@ static void begin_flows(struct conn *c)
 		flow_wait(&c->down);
 }
 
+static void begin_target(struct conn *c)
+{
+	int one = 1;
+
+	if (c->server->addr.sa.ss_family != AF_UNIX)
+		setsockopt(c->target_fd, IPPROTO_TCP, TCP_NODELAY, &one,
+			   sizeof(one));
+	if (c->front || c->listen->route->tls_out)
+		tls_begin(c);
+	else
+		begin_flows(c);
+}
+
 static void on_connected(struct weir_op *op, int64_t res)
 {
 	struct conn *c = weir_container_of(op, struct conn, up.op);
@@ -133,13 +157,11 @@ static void on_connected(struct weir_op *op, int64_t res)
 		;
 	} else if (res < 0) {
 		/* A deadline may come just after the target has answered. */
-		close_socket(c->target_fd, true);
+		close_end(c->target_fd, NULL, true);
 		c->target_fd = -1;
-		c->server->rests_until = weir_reactor_now(c->core->r) +
-					 c->config->rest_ns;
-		conn_try_next(c);
+		conn_next_after_failure(c);
 	} else {
-		begin_flows(c);
+		begin_target(c);
 	}
 	conn_check(c);
 }
@@ -192,6 +214,21 @@ void conn_try_next(struct conn *c)
 		conn_end(c, END_STOPPED); /* No descriptor, say. */
 }
 
+void conn_next_after_failure(struct conn *c)
+{
+	c->server->rests_until = weir_reactor_now(c->core->r) +
+				 c->config->rest_ns;
+	conn_try_next(c);
+}
+
+static void begin(struct conn *c)
+{
+	if (c->listen->route->tls_in)
+		tls_accept(c);
+	else
+		conn_try_next(c);
+}
+
 /* ---- a header from the client's proxy ---- */
 
 static void read_header(struct conn *c);
@@ -224,7 +261,7 @@ static void on_header(struct weir_op *op, int64_t res)
 		if (c->up.at == c->up.len)
 			flow_release(&c->up);
 		c->began_ns = weir_reactor_now(c->core->r);
-		conn_try_next(c);
+		begin(c);
 	}
 	conn_check(c);
 }
@@ -276,7 +313,7 @@ void conn_create(struct listener *l, int fd)
 	int err;
 
 	if (!c) {
-		close_socket(fd, true);
+		close_end(fd, NULL, true);
 		return;
 	}
 	c->core = l->core;
@@ -296,6 +333,6 @@ void conn_create(struct listener *l, int fd)
 	else if (comes_by_proxy(c))
 		read_header(c);
 	else
-		conn_try_next(c);
+		begin(c);
 	conn_check(c);
 }

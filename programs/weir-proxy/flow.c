@@ -40,13 +40,6 @@ static uint64_t now(const struct flow *f)
 	return weir_reactor_now(f->conn->core->r);
 }
 
-static bool is_idle(const struct flow *f)
-{
-	uint64_t idle_ns = f->conn->config->idle_ns;
-
-	return idle_ns && now(f) - f->conn->active_ns >= idle_ns;
-}
-
 /*
  * A splice has to see to it that sockets do not wait, unless they are so; it
  * does not matter to other operations, but costs them something.
@@ -93,8 +86,7 @@ static void started(struct flow *f, enum step step, int err)
 		conn_end(f->conn, END_STOPPED);
 }
 
-/* No bytes go this way any more. */
-static void over(struct flow *f)
+void flow_over(struct flow *f)
 {
 	struct conn *c = f->conn;
 
@@ -108,10 +100,10 @@ static void over(struct flow *f)
  * The receiver of the bytes has gone.  What it sent before may still be on its
  * way to the other, and goes on.
  */
-static void cut_short(struct flow *f)
+void flow_cut_short(struct flow *f)
 {
 	f->conn->broken = true;
-	over(f);
+	flow_over(f);
 }
 
 /* ---- wait ---- */
@@ -123,7 +115,7 @@ static void on_readable(struct weir_op *op, int64_t res)
 
 	if (c->end)
 		;
-	else if (res == -ETIMEDOUT && is_idle(f))
+	else if (res == -ETIMEDOUT && conn_is_idle(f->conn))
 		conn_end(c, END_IDLE);
 	else if (res == -ETIMEDOUT)
 		flow_wait(f); /* The other way was busy. */
@@ -178,7 +170,7 @@ static void on_end(struct flow *f)
 {
 	if (!f->conn->broken)
 		shutdown(f->to, SHUT_WR);
-	over(f);
+	flow_over(f);
 }
 
 static void on_received(struct weir_op *op, int64_t res)
@@ -268,7 +260,7 @@ static void look(struct flow *f)
 		receive(f);
 	else if (source_is_gone(f))
 		conn_end(f->conn, END_RESET);
-	else if (is_idle(f))
+	else if (conn_is_idle(f->conn))
 		conn_end(f->conn, END_IDLE);
 	else
 		flow_send(f);
@@ -300,7 +292,7 @@ static void on_sent(struct weir_op *op, int64_t res)
 	} else if (res == -ETIMEDOUT && weir_op_is_late(op)) {
 		look(f);
 	} else if (res < 0) {
-		cut_short(f);
+		flow_cut_short(f);
 	} else {
 		learn(f);
 		sent(f, (uint64_t)res);

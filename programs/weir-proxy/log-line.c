@@ -18,6 +18,7 @@ static const char *const ends[] = {
 	[END_NO_TARGET] = "no-target",
 	[END_STOPPED] = "stopped",
 	[END_BAD_HEADER] = "bad-header",
+	[END_BAD_TLS] = "bad-tls",
 };
 
 /* The name of a client's UNIX socket is the client's choice; a word stays

@@ -107,7 +107,7 @@ static int serve(struct proxy *p)
 static int check(const struct options *o)
 {
 	char *text = config_text(o);
-	struct config *c = text ? config_parse(text) : NULL;
+	struct config *c = text ? config_parse(text, NULL) : NULL;
 	int err = c ? 0 : -1;
 
 	config_put(c);

@@ -107,13 +107,14 @@ void configs_close(struct proxy *p, struct config **each)
 	free(each);
 }
 
-static struct config **parse_all(struct proxy *p, const char *text)
+static struct config **parse_all(struct proxy *p, const char *text,
+				 const struct config *plan)
 {
 	struct config **each = calloc(p->n_cores, sizeof(*each));
 	uint32_t i;
 
 	for (i = 0; each && i < p->n_cores; i++) {
-		each[i] = config_parse(text);
+		each[i] = config_parse(text, plan);
 		if (!each[i]) {
 			configs_close(p, each);
 			return NULL;
@@ -132,9 +133,9 @@ struct config **configs_open(struct proxy *p, struct config **plan)
 	struct config **each = NULL;
 	char *text = config_text(&p->o);
 
-	*plan = text ? config_parse(text) : NULL;
+	*plan = text ? config_parse(text, NULL) : NULL;
 	if (*plan)
-		each = parse_all(p, text);
+		each = parse_all(p, text, *plan);
 	free(text);
 	if (each && !open_all(p, each))
 		return each;

@@ -284,6 +284,13 @@ void route_free(struct route *route)
 		free(t->found);
 		free(t);
 	}
+	tls_free(route);
+	free(route->tls.cert);
+	free(route->tls.key);
+	free(route->tls.alpn);
+	free(route->tls.client_ca);
+	free(route->tls.ca);
+	free(route->tls.name);
 	free(route->nets);
 	free(route->check_path);
 	free(route);

@@ -21,6 +21,7 @@
  *	target.c    targets, their servers, and which one is chosen
  *	names.c     the addresses of targets that are names
  *	check.c     health checks
+ *	tls.c       connections with TLS, by streams
  *	log.c       the access log, written by a thread that moves no bytes
  *	log-line.c  what stands in it
  *
@@ -51,6 +52,8 @@
 #define HEADER_CAPACITY 256
 /* The longest that is taken from a client. */
 #define HEADER_MAX (BUFFER_MIN - HEADER_CAPACITY)
+
+struct weir_stream;
 
 struct address {
 	struct sockaddr_storage sa;
@@ -115,6 +118,7 @@ struct server {
 	unsigned int n_conns;	/* Of these, connections. */
 	int64_t current;	/* For turns by weight, */
 	uint64_t chosen;	/* and turns of equals. */
+	int tls_error;		/* The last that was said; 0: it has TLS. */
 	bool down;		/* By its checks. */
 	bool gone;
 	struct check check;
@@ -123,6 +127,20 @@ struct server {
 
 /* Which header of the PROXY protocol targets get. */
 enum header { HEADER_NONE, HEADER_V1, HEADER_V2 };
+
+/* What a line says of TLS. */
+struct tls_words {
+	char *cert, *key;	/* Files; NULL: clients come without. */
+	char *alpn;
+	char *client_ca;	/* A file: clients need a certificate by these. */
+	char *ca;		/* A file of those whom targets need; NULL: the
+				 * system's. */
+	char *name;		/* Of targets, instead of their own. */
+	bool to_target;
+	bool no_verify;
+};
+
+struct tls;
 
 /* A line "listen A B to C D". */
 struct route {
@@ -137,6 +155,8 @@ struct route {
 	unsigned int n_nets;
 	uint64_t check_ns;	/* 0: no checks. */
 	char *check_path;	/* NULL: a connection is all. */
+	struct tls_words tls;
+	struct tls *tls_in, *tls_out; /* NULL: bytes as they are. */
 	struct route *next;
 };
 
@@ -178,6 +198,7 @@ enum end {
 	END_NO_TARGET,
 	END_STOPPED,		/* By us, or for want of memory. */
 	END_BAD_HEADER,		/* Of the PROXY protocol, or none in time. */
+	END_BAD_TLS,		/* The handshake of the client. */
 };
 
 /* What the operation of a flow is. */
@@ -214,6 +235,7 @@ struct conn {
 	enum end end;
 	bool broken;		/* A way was cut short; the other goes on. */
 	int client_fd, target_fd;
+	struct weir_stream *front, *back; /* With TLS; they own these then. */
 	struct flow up, down;	/* To the target; to the client. */
 	struct address client, local; /* By the header, if there was one. */
 	uint64_t began_ns, connected_ns;
@@ -325,7 +347,8 @@ bool net_has(const struct net *net, const struct address *a);
 
 /* config.c: complains and returns NULL if it makes no sense. */
 char *config_text(const struct options *o);
-struct config *config_parse(const char *text);
+/* What can be shared it has from @like, of the same text. */
+struct config *config_parse(const char *text, const struct config *like);
 struct config *config_get(struct config *c);
 void config_put(struct config *c);
 struct listen *config_listen(const struct config *c, const char *name);
@@ -361,11 +384,25 @@ void conn_create(struct listener *l, int fd);
 void conn_end(struct conn *c, enum end end);
 void conn_try_next(struct conn *c);
 void conn_check(struct conn *c);	/* After a callback: was it the last? */
+void conn_next_after_failure(struct conn *c);
+bool conn_is_idle(const struct conn *c);
+/* The header for the target; returns its length, at most HEADER_CAPACITY. */
+size_t conn_header(struct conn *c, unsigned char *to);
 
 /* flow.c */
 void flow_wait(struct flow *f);
 void flow_send(struct flow *f);		/* What it has. */
 void flow_release(struct flow *f);	/* Its buffer or pipe, if any. */
+void flow_over(struct flow *f);		/* No bytes go this way any more. */
+void flow_cut_short(struct flow *f);	/* The receiver has gone. */
+
+/* tls.c: makes what the words of @route want, or shares that of @like; 0, or -1 with
+ * a message. */
+int tls_make(struct route *route, const struct route *like);
+void tls_free(struct route *route);
+void tls_accept(struct conn *c);	/* Then conn_try_next(). */
+void tls_begin(struct conn *c);		/* With its target. */
+void tls_close(struct weir_stream *s);
 
 /* buffer.c */
 char *buffer_get(struct core *c);

@@ -16,6 +16,9 @@ test_scripts += %D%/test-hardening.sh %D%/test-help.sh %D%/test-nbd-embedded.sh 
 	%D%/test-weir-cp.sh %D%/test-weir-info.sh \
 	%D%/test-weir-proxy-options.sh %D%/test-weir-route.sh \
 	%D%/test-weir-trace.sh
+if HAVE_OPENSSL
+test_scripts += %D%/test-weir-proxy-tls.sh
+endif
 rdma_tests += %D%/test-weir-rdma.sh
 if HAVE_VERBS
 test_scripts += %D%/test-weir-rdma.sh %D%/test-weir-rping.sh
@@ -46,7 +49,7 @@ worlds_libs = libweir-sim-libc.la $(weir_sim) libweir.la
 	programs/weir-proxy/config.c programs/weir-proxy/conn.c \
 	programs/weir-proxy/control.c programs/weir-proxy/core.c \
 	programs/weir-proxy/flow.c programs/weir-proxy/header.c \
-	programs/weir-proxy/listener.c programs/weir-proxy/log-line.c \
+	programs/weir-proxy/listener.c programs/weir-proxy/log-line.c programs/weir-proxy/no-tls.c \
 	programs/weir-proxy/log.c programs/weir-proxy/open.c \
 	programs/weir-proxy/options.c programs/weir-proxy/pipe.c
 %C%_worlds_proxy_LDADD = $(common) libweir-resolve.la $(worlds_libs)
