@@ -58,13 +58,15 @@ static void close_end(int fd, struct weir_stream *s, bool reset)
 static void conn_free(struct conn *c)
 {
 	struct core *core = c->core;
+	/* A client whose handshake has failed is told why by TLS. */
+	bool reset = c->end != END_DONE && c->end != END_BAD_TLS;
 
 	log_conn(c);
 	set_server(c, NULL);
 	flow_release(&c->up);
 	flow_release(&c->down);
-	close_end(c->client_fd, c->front, c->end != END_DONE);
-	close_end(c->target_fd, c->back, c->end != END_DONE);
+	close_end(c->client_fd, c->front, reset);
+	close_end(c->target_fd, c->back, reset);
 	*c->pprev = c->next;
 	if (c->next)
 		c->next->pprev = c->pprev;

@@ -131,8 +131,8 @@ t_certificates_that_are_wrong_are_refused()
 	does_not_talk ConnectionReset "$3" 10
 	becomes said 'hostname mismatch'
 	talks "$4" 1000
-	does_not_talk 'Error' "$5" 10 --ca ec.crt
-	does_not_talk 'Error' "$5" 10 --ca ec.crt --cert ec.pem
+	does_not_talk 'alert certificate required' "$5" 10 --ca ec.crt
+	does_not_talk 'alert unknown ca' "$5" 10 --ca ec.crt --cert ec.pem
 	talks "$5" 1000 --ca ec.crt --cert other.pem
 	end
 	grep -q "127.0.0.1:$1 .* no-target$" log || wrong "$(cat log)"
