@@ -106,7 +106,7 @@ struct check {
 
 /*
  * An address of a target.  It is in its route's list until it is .gone, and its
- * memory until nobody uses it.
+ * memory as long as it has users.
  */
 struct server {
 	struct target *target;
