@@ -55,7 +55,7 @@ def connect(o):
 
 
 def exchange(s, n):
-    # By one thread, for ssl does not bear two; what is on its way has room there.
+    # By one thread: ssl does not take two.  Buffers on the way hold what is not read.
     data = os.urandom(n)
     got = bytearray()
     sent = 0
