@@ -632,7 +632,7 @@ function library_of(header)
 {
 	if (header ~ /^weir\/(conn|message|srq)\.h/)
 		return "\\-rdma"
-	if (header !~ /^weir\/(accel|cuda|fabric|rdma|sim)\//)
+	if (header !~ /^weir\/[a-z]+\// || header ~ /^weir\/host\//)
 		return ""
 	sub(/^weir\//, "", header)
 	sub(/\/.*/, "", header)

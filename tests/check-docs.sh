@@ -242,6 +242,23 @@ holds 'each function that docs/from-libuv.md names exists' \
 				grep -qE "^(#define |static inline .*)?$f\(" \
 					"$dir"/include/weir/*.h || echo "$f"
 		done)"
+# The maps have each function once.
+other_library()
+{
+	sed -n 's/^[[:space:]]*\(weir_[a-z0-9_]*\);$/\1/p' "$1" | while read -r f; do
+		name=${1##*/}
+		name=${name%.map}
+		page=docs/man/$f.3
+		[ -f "$page" ] || continue
+		to=$(sed -n 's,^\.so man3/,,p' "$page")
+		sed 's/\\//g' "docs/man/${to:-$f.3}" |
+			grep -qx "$name (lib$name, -l$name)" || echo "$f"
+	done
+}
+for map in "$dir"/*.map; do
+	holds "man pages of functions of ${map##*/} name their library" \
+		"$(other_library "$map")"
+done
 holds 'docs/porting.md is made from the headers' \
 	"$(cd "$dir" && LC_ALL=C ${AWK:-awk} -f build-aux/recreates.awk \
 		-f build-aux/porting.awk docs/porting.md include/weir/*.h \
