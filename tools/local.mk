@@ -54,7 +54,7 @@ CLEANFILES += %D%/commit.h
 .PHONY: always
 %D%/weir-bench-machine.$(OBJEXT): %D%/commit.h
 %C%_weir_CPPFLAGS = $(AM_CPPFLAGS) -DWEIR_LIBEXECDIR='"$(pkglibexecdir)"'
-%C%_weir_LDADD = $(weir_rdma) $(weir_fabric) $(weir_nvme) libweir-cuda.la libweir.la $(NCURSES_LIBS) -lm
+%C%_weir_LDADD = $(common) $(weir_rdma) $(weir_fabric) $(weir_nvme) libweir-cuda.la libweir.la $(NCURSES_LIBS) -lm
 if HAVE_VERBS
 %C%_weir_SOURCES += %D%/find-rdma.c
 endif

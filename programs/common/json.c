@@ -17,7 +17,7 @@ static int utf8_len(const unsigned char *s)
 	return n;
 }
 
-void json_string(FILE *out, const char *s)
+void json_put_string(FILE *out, const char *s)
 {
 	const unsigned char *p = (const unsigned char *)s;
 	int n;

@@ -6,6 +6,6 @@
 
 /* Write @s as a string of JSON.  A byte that is no UTF-8 becomes U+DC80 + it -
  * 0x80, a lone surrogate, as Python reads and writes them. */
-void json_string(FILE *out, const char *s);
+void json_put_string(FILE *out, const char *s);
 
 #endif /* COMMON_JSON_H */

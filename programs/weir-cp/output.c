@@ -91,9 +91,9 @@ static void json_error(const char *type, const char *what, const char *path,
 		       int err)
 {
 	printf("{\"type\":\"%s\",\"path\":", type);
-	json_string(stdout, path);
+	json_put_string(stdout, path);
 	printf(",\"what\":");
-	json_string(stdout, what);
+	json_put_string(stdout, what);
 	if (err) {
 #ifdef HAVE_STRERRORNAME_NP
 		printf(",\"error\":\"%s\"", strerrorname_np(-err));
@@ -187,7 +187,7 @@ void say_file(struct cp *cp, const struct file *f)
 	progress_clear(cp);
 	if (cp->opts.json) {
 		printf("{\"type\":\"file\",\"path\":");
-		json_string(stdout, path);
+		json_put_string(stdout, path);
 		printf(",\"bytes\":%" PRIu64 ",\"crc32c\":\"%08" PRIx32 "\"}\n",
 		       (uint64_t)f->st.st_size, f->crc);
 	} else {
@@ -227,7 +227,7 @@ static void json_summary(struct cp *cp, double s)
 	       path_name(cp), cp->n_kernel, cp->n_pipeline, registered(cp));
 	printf(",\"backend\":\"%s\",\"why\":",
 	       weir_reactor_backend(cp->reactor));
-	json_string(stdout, weir_reactor_describe(cp->reactor));
+	json_put_string(stdout, weir_reactor_describe(cp->reactor));
 	printf(",\"signal\":%d}\n", cp->signo);
 }
 

@@ -68,7 +68,7 @@ static void say_where(const struct device *dev)
 		return;
 	if (dev->opts.json) {
 		printf("{\"listening\":");
-		json_string(stdout, dev->opts.unix_path);
+		json_put_string(stdout, dev->opts.unix_path);
 		printf(",\"size\":%" PRIu64 "}\n", dev->block.size);
 	} else {
 		printf("listening at %s\n", dev->opts.unix_path);
