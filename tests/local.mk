@@ -31,7 +31,7 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/export-fixture.h %D%/support/forbid.h \
 	%D%/support/cuda-bare.h %D%/support/cuda-fixture.h %D%/support/dns-fixture.h \
 	%D%/support/fabric-fixture.h \
-	%D%/support/gate-fixture.h \
+	%D%/support/fault-fixture.h %D%/support/gate-fixture.h \
 	%D%/support/group-fixture.h %D%/support/harness.h \
 	%D%/support/ignore.h %D%/support/job-fixture.h %D%/support/loopdev.h \
 	%D%/support/message-fixture.h %D%/support/mock-cm-internal.h \

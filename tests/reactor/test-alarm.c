@@ -10,7 +10,7 @@
 
 #include <weir/alarm.h>
 
-#include "base/fault.h"
+#include "tests/support/fault-fixture.h"
 
 #define N 100
 
@@ -186,13 +186,6 @@ static void moved_and_stopped_alarms_are_as_last_set(void **state)
 	destroy(3);
 }
 
-static const char *unlike;
-
-static int differ(const char *name)
-{
-	return unlike && !strcmp(name, unlike);
-}
-
 /* To the present time, so that nothing else changes. */
 static void set_clock(void)
 {
@@ -288,12 +281,7 @@ static void alarms_whose_watch_failed_are_watched_again(void **state)
 	struct weir_reactor *r = start_reactor(state);
 
 	create(r, 1);
-	weir_reactor_stop(r);
-	assert_int_equal(weir_reactor_run(r), 0);
-	unlike = "source_start";
-	fault_ask(differ);
-	assert_int_equal(weir_reactor_start(r), 0);
-	fault_ask(NULL);
+	restart_unwatched(r);
 	weir_alarm_set(all[0].alarm, 1);
 	until_calls(r, 1);
 	destroy(1);

@@ -18,7 +18,7 @@
 #include <weir/socket.h>
 #include <weir/watch.h>
 
-#include "base/fault.h"
+#include "tests/support/fault-fixture.h"
 
 #define NULL_IO { WEIR_STDIO_NULL, 0 }
 #define TO { WEIR_STDIO_PIPE_TO, 0 }
@@ -762,13 +762,6 @@ static void callback_may_destroy_its_child_and_start_another(void **state)
 	assert_int_equal(count_fds(), fds);
 }
 
-static const char *unlike;
-
-static int differ(const char *name)
-{
-	return !strcmp(name, unlike);
-}
-
 static void old_kernels_close_what_proc_lists(void **state)
 {
 	unlike = "close_range";
@@ -812,12 +805,7 @@ static void child_whose_watch_failed_is_watched_again(void **state)
 	struct weir_child *child = create(r, &opts);
 	struct weir_child_status status;
 
-	weir_reactor_stop(r);
-	assert_int_equal(weir_reactor_run(r), 0);
-	unlike = "source_start";
-	fault_ask(differ);
-	assert_int_equal(weir_reactor_start(r), 0);
-	fault_ask(NULL);
+	restart_unwatched(r);
 	close(weir_child_take_fd(child, 0));
 	assert_reaped(r, weir_child_pid(child));
 	assert_int_equal(wait_for(r, child, &status), 0);

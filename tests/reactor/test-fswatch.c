@@ -8,7 +8,7 @@
 
 #include <weir/fswatch.h>
 
-#include "base/fault.h"
+#include "tests/support/fault-fixture.h"
 
 #define CHANGES_MAX 64
 
@@ -365,22 +365,13 @@ static void stopped_reactor_reports_nothing(void **state)
 	weir_fswatch_destroy(w);
 }
 
-static int fail_to_watch(const char *name)
-{
-	return !strcmp(name, "source_start");
-}
-
 static void watch_that_failed_is_made_again(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
 	struct weir_fswatch *w = begin(r);
 	int id = weir_fswatch_add(w, test_dir(state), IN_CREATE, NULL);
 
-	weir_reactor_stop(r);
-	assert_int_equal(weir_reactor_run(r), 0);
-	fault_ask(fail_to_watch);
-	assert_int_equal(weir_reactor_start(r), 0);
-	fault_ask(NULL);
+	restart_unwatched(r);
 	some_turns(r, 3);
 	make(state, "one");
 	expect(r, 1);
