@@ -618,7 +618,8 @@ static bool must_end(const struct weir_stream *s, const struct weir_op *op)
 	return s->closing || op_cancel_wanted(op);
 }
 
-/* Returns false if what is left is not to be sent at once. */
+/* Returns false if the send has failed: what it left in the ring waits for the next
+ * operation. */
 static bool sent(struct weir_stream *s, int64_t res)
 {
 	uint64_t n = res < 0 ? s->out_op.detail.bytes : (uint64_t)res;

@@ -617,8 +617,9 @@ static uint64_t file_delay(struct sim_fd *f, const struct weir_op *op)
 static uint32_t file_grain(struct sim_fd *f, const struct io_step *step)
 {
 	struct file *file = file_of(f);
+	bool whole = is_direct(file) || is_durable(file, step->flags);
 
-	return is_direct(file) || is_durable(file, step->flags) ? file->inode->align : 1;
+	return whole ? file->inode->align : 1;
 }
 
 static void file_describe(struct sim_fd *f, char *ret, size_t capacity)

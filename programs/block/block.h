@@ -121,8 +121,12 @@ static inline bool block_fua_is_own(const struct block *b)
 	return b->durable_fd >= 0;
 }
 
-/* Start @op, to end when what was written is durable.  Returns 0, or an errno:
- * -EOPNOTSUPP if there is nothing that could be done for that. */
+/*
+ * Flush: @op completes when all that was written before is durable, with 0 or an
+ * errno of fsync(2) or the plugin.  Returns 0 if it was started, or an errno:
+ *   -EOPNOTSUPP  it is memory, which is not durable
+ *   others       those of weir_fsync(), or of the plugin
+ */
 int block_sync(const struct block *b, struct weir_reactor *r,
 	       struct weir_op *op);
 

@@ -341,7 +341,6 @@ static void a_sync_that_failed_is_not_made_good_by_the_next(void **state)
 	assert_in_range(lost, 100, 200);
 }
 
-/* Past the cache, it may have been done in part; into it, not at all. */
 /* By one open file; the other one still tells it. */
 static void failed_durable_write_may_lose_what_was_written_before(void **state)
 {
@@ -372,6 +371,7 @@ static void failed_durable_write_may_lose_what_was_written_before(void **state)
 	assert_true(ends[0] && ends[1]);
 }
 
+/* Past the cache, it may have been done in part; into it, not at all. */
 static void a_write_that_fails_leaves_whole_sectors(void **state)
 {
 	unsigned char *mem = malloc(8 * SECTOR);
