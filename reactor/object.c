@@ -19,11 +19,7 @@ int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
 			   "stopped; weir_reactor_start() starts it again",
 			   what);
 	obj->what = what;
-	obj->next = r->objs;
-	obj->pprev = &r->objs;
-	if (r->objs)
-		r->objs->pprev = &obj->next;
-	r->objs = obj;
+	reactor_insert(&r->objs, obj);
 	return 0;
 }
 

@@ -236,6 +236,17 @@ int reactor_attach(struct weir_reactor *r, struct reactor_obj *obj,
 		   const char *what);
 void reactor_detach(struct reactor_obj *obj);
 
+/* Put @obj in front of *@at, in the list of a reactor. */
+static inline void reactor_insert(struct reactor_obj **at,
+				  struct reactor_obj *obj)
+{
+	obj->next = *at;
+	obj->pprev = at;
+	if (obj->next)
+		obj->next->pprev = &obj->next;
+	*at = obj;
+}
+
 /* object-user.c: tell those of <weir/object.h> that @r begins to stop. */
 void objects_stop(struct weir_reactor *r);
 

@@ -356,10 +356,25 @@ int weir_reactor_run(struct weir_reactor *r)
 	return n < 0 ? n : took_break(r);
 }
 
+/* A source that cannot be watched again calls the user's function, which may
+ * destroy any of them: so the place in the list is kept by an object in it. */
+static void start_objs(struct weir_reactor *r)
+{
+	struct reactor_obj place = { .what = "" }, *obj, *next;
+
+	reactor_enter(r);
+	for (obj = r->objs; obj; obj = next) {
+		reactor_insert(&obj->next, &place);
+		if (obj->start)
+			obj->start(obj);
+		next = place.next;
+		reactor_detach(&place);
+	}
+	reactor_exit(r);
+}
+
 int weir_reactor_start(struct weir_reactor *r)
 {
-	struct reactor_obj *obj, *next;
-
 	reactor_check_thread(r);
 	/* Inside a turn the next turn handles requests; otherwise sources that
 	 * are due in this turn would still run. */
@@ -375,11 +390,7 @@ int weir_reactor_start(struct weir_reactor *r)
 	r->state = WEIR_REACTOR_RUNNING;
 	r->attention &= ~(uint32_t)ATTENTION_STOPPING;
 	atomic_fetch_and(&r->refuses, (unsigned char)~REFUSES_DOWN);
-	for (obj = r->objs; obj; obj = next) {
-		next = obj->next;
-		if (obj->start)
-			obj->start(obj);
-	}
+	start_objs(r);
 	reactor_touch(r);
 	return 0;
 }

@@ -241,6 +241,9 @@ WEIR_API void weir_reactor_stop(struct weir_reactor *r);
 /*
  * Start a stopped reactor again.
  *
+ * If a watch cannot be set again, as without a free descriptor, its callback is
+ * called with WEIR_ERROR before this call returns.
+ *
  * Returns 0, also if @r is running, or
  *   -EBUSY  @r is stopping
  *

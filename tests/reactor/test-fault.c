@@ -8,16 +8,18 @@
  * ours.
  */
 
-#include "base/fault.h"
+#include "tests/support/fault-fixture.h"
 #include "tests/support/harness.h"
 #include "tests/support/ignore.h"
 #include "tests/support/op-kinds.h"
 
 #include <linux/openat2.h>
+#include <malloc.h>
 #include <signal.h>
 
 #include <weir/fs.h>
 #include <weir/timer.h>
+#include <weir/watch.h>
 
 #define N_MAX 5000	/* Points in one scenario; far more than there are. */
 #define N_OPS 64
@@ -316,6 +318,40 @@ static void old_kernel_has_chmod_of_all_but_links(void **state)
 	close(fd);
 }
 
+static struct weir_watch *watches[3];
+static int n_errors;
+
+/* Of any of them, the first. */
+static void on_error(struct weir_watch *watch, uint32_t events, void *arg)
+{
+	(void)watch;
+	n_errors++;
+	assert_int_equal(events, WEIR_ERROR);
+	for (size_t i = 0; i < N_OF(watches); i++)
+		weir_watch_destroy(watches[i]);
+	assert_int_equal(weir_reactor_destroy(arg), -EBUSY);
+	assert_non_null(strstr(weir_why(), "called from a callback"));
+}
+
+static void callback_in_a_start_may_destroy_all_watches(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	int p[2];
+
+	pipe_pair(p);
+	for (size_t i = 0; i < N_OF(watches); i++)
+		assert_int_equal(weir_watch_create(&watches[i], r, p[0],
+						   WEIR_READABLE, on_error, r),
+				 0);
+	n_errors = 0;
+	/* What is freed is overwritten. */
+	mallopt(M_PERTURB, 0xa5);
+	restart_unwatched(r);
+	mallopt(M_PERTURB, 0);
+	assert_int_equal(n_errors, 1);
+	close_pair(p);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -324,6 +360,7 @@ int main(void)
 		CASE(a_close_closes_whatever_fails),
 		CASE(old_kernel_is_told_before_the_start),
 		CASE(old_kernel_has_chmod_of_all_but_links),
+		CASE(callback_in_a_start_may_destroy_all_watches),
 	};
 
 	return harness_run(cases, N_OF(cases));
