@@ -281,7 +281,8 @@ static void reach_the_good_one(struct fixture *f, int other)
 	close(client);
 }
 
-/* A reload, after which a client at @port is reset, as nobody listens at its target. */
+/* Reload, and wait for the new configuration: its listener at @port, whose target cannot
+ * be reached, resets a client. */
 static void reload(struct fixture *f, uint16_t port)
 {
 	int client;
@@ -449,12 +450,31 @@ static const struct dns_name at_two[] = {
 	{ .name = "app.test", .addresses = "127.0.0.2" },
 };
 
+/* Connect until one comes to the listener @fd, not to the fixture's target. */
+static struct pair connect_until_at(struct fixture *f, int fd)
+{
+	struct pair p;
+
+	while (true) {
+		struct pollfd either[2] = { { f->target, POLLIN, 0 },
+					    { fd, POLLIN, 0 } };
+
+		p.client = dial(f->at);
+		poll(either, 2, -1);
+		p.server = take(either[1].revents ? fd : f->target);
+		if (either[1].revents)
+			return p;
+		close_both(&p);
+	}
+}
+
 static void target_follows_its_name(void **state)
 {
 	struct name_server s;
 	struct fixture f;
 	struct pair p;
-	int two, client, server = -1;
+	struct pair q;
+	int two;
 
 	start_names(&s, at_one);
 	fixture_init(state, &f);
@@ -466,20 +486,8 @@ static void target_follows_its_name(void **state)
 	/* The first connection waits for the addresses. */
 	p = connect_both(&f);
 	change_names(&s, at_two);
-	do {
-		struct pollfd either[2] = { { f.target, POLLIN, 0 },
-					    { two, POLLIN, 0 } };
-
-		client = dial(f.at);
-		poll(either, 2, -1);
-		if (either[1].revents)
-			server = take(two);
-		else
-			close(take(f.target));
-		if (server < 0)
-			close(client);
-	} while (server < 0);
-	transfer(client, server, LARGE, 3);
+	q = connect_until_at(&f, two);
+	transfer(q.client, q.server, LARGE, 3);
 	for (int i = 0; i < 4; i++) {
 		close(dial(f.at));
 		close(take(two));
@@ -487,8 +495,7 @@ static void target_follows_its_name(void **state)
 	/* What was connected goes on. */
 	transfer(p.client, p.server, LARGE, 4);
 	transfer(p.server, p.client, LARGE, 5);
-	close(client);
-	close(server);
+	close_both(&q);
 	close_both(&p);
 	close(two);
 	fixture_end(&f);
@@ -516,7 +523,8 @@ static void silence_about_ipv6_does_not_withhold_ipv4(void **state)
 	stop_names(&s);
 }
 
-/* Addresses 127.0.1.FROM to TO - 1, where nobody listens, after @first. */
+/* Write @first, and then the addresses 127.0.1.@from to 127.0.1.(@to - 1), at which
+ * nothing listens. */
 static const char *dead_addresses(char *text, const char *first, int from, int to)
 {
 	char *at = text + sprintf(text, "%s", first);
@@ -541,7 +549,6 @@ static void servers_are_all_tried_when_many_have_come_and_gone(void **state)
 	struct name_server s;
 	struct fixture f;
 	struct pair p;
-	bool is_there = false;
 	int two;
 
 	start_names(&s, &before);
@@ -555,14 +562,8 @@ static void servers_are_all_tried_when_many_have_come_and_gone(void **state)
 	p = connect_both(&f);
 	close_both(&p);
 	change_names(&s, &after);
-	while (!is_there) {
-		p.client = dial(f.at);
-		while (!comes(two, 1) && !comes(f.target, 1))
-			;
-		is_there = comes(two, 0);
-		close(take(is_there ? two : f.target));
-		close(p.client);
-	}
+	p = connect_until_at(&f, two);
+	close_both(&p);
 	close(two);
 	for (int i = 0; i < 8; i++) {
 		p = connect_both(&f);
@@ -599,9 +600,9 @@ static void reload_drains_a_target_that_was_removed(void **state)
 {
 	struct name_server s;
 	uint16_t second = free_port();
-	int other = listen_on(second, 16), client;
+	int other = listen_on(second, 16);
 	struct fixture f;
-	struct pair p;
+	struct pair p, q;
 
 	start_names(&s, at_one);
 	fixture_init(state, &f);
@@ -612,17 +613,8 @@ static void reload_drains_a_target_that_was_removed(void **state)
 	fixture_configure(&f, "listen 127.0.0.1:%u to 127.0.0.1:%u\n", f.at,
 			  second);
 	fixture_signal(&f, SIGHUP);
-	do {
-		struct pollfd either[2] = { { f.target, POLLIN, 0 },
-					    { other, POLLIN, 0 } };
-
-		client = dial(f.at);
-		poll(either, 2, -1);
-		close(take(either[1].revents ? other : f.target));
-		close(client);
-		if (either[1].revents)
-			break;
-	} while (true);
+	q = connect_until_at(&f, other);
+	close_both(&q);
 	transfer(p.client, p.server, LARGE, 6);
 	transfer(p.server, p.client, LARGE, 7);
 	close_both(&p);

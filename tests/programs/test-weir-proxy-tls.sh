@@ -13,25 +13,6 @@ weir=$(absolute "${WEIR:-tools/weir}")
 ends=$(absolute "${srcdir:-$(dirname "$0")/../..}/tests/programs/weir-proxy-tls.py")
 enter test-weir-proxy-tls
 
-# cert NAME HOST: by itself, with its key.
-cert()
-{
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
-		-keyout "$1.key" -out "$1.crt" -days 2 -subj "/CN=$2" \
-		-addext "subjectAltName=DNS:$2,IP:127.0.0.1" >cert.out 2>&1
-	cat "$1.crt" "$1.key" >"$1.pem"
-}
-
-# becomes FILE PATTERN: the file has such a line after at most 20 s.
-becomes()
-{
-	for _ in $(seq 2000); do
-		grep -q -e "$2" "$1" 2>/dev/null && return
-		sleep 0.01
-	done
-	wrong "no '$2' in $1: $(cat "$1")"
-}
-
 # ports COUNT: that are free now, into $1 to $N of the caller.
 ports()
 {
@@ -40,7 +21,8 @@ s = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
 print(*[x.getsockname()[1] for x in s])' "$1"
 }
 
-# begin: the lines of a configuration are on standard input; waits until it listens at $1.
+# begin PORT: the lines of a configuration are on standard input; waits until it listens at
+# PORT.
 begin()
 {
 	cat >conf
@@ -55,6 +37,16 @@ socket.create_connection(("127.0.0.1", int(sys.argv[1]))).close()' "$1" \
 		sleep 0.01
 	done
 	wrong "it does not listen: $(cat said)"
+}
+
+# begin_one [LINE]: it listens at $port alone.
+begin_one()
+{
+	port=$(ports 1)
+	begin "$port" <<-EOF
+		listen 127.0.0.1:$port cert=ec.pem to 127.0.0.1:$echo_port
+		${1:-}
+	EOF
 }
 
 end()
@@ -157,44 +149,31 @@ t_target_without_tls_is_not_the_only_one()
 
 t_client_without_tls_is_logged()
 {
-	# shellcheck disable=SC2046 # Words.
-	set -- $(ports 1)
-	begin "$1" <<-EOF
-		listen 127.0.0.1:$1 cert=ec.pem to 127.0.0.1:$echo_port
-	EOF
-	does_not_talk '' "$1" 1000
+	begin_one
+	does_not_talk '' "$port" 1000
 	becomes log 'bad-tls$'
 	end
 }
 
 t_cut_is_no_end()
 {
-	# shellcheck disable=SC2046 # Words.
-	set -- $(ports 1)
-	begin "$1" <<-EOF
-		listen 127.0.0.1:$1 cert=ec.pem to 127.0.0.1:$echo_port
-	EOF
+	begin_one
 	: >served
-	python3 "$ends" cut "$1" --ca ec.crt || wrong 'it could not be cut'
+	python3 "$ends" cut "$port" --ca ec.crt || wrong 'it could not be cut'
 	becomes log ' up=10 down=10 .* reset$'
 	becomes served '^reset$'
-	talks "$1" 10 --ca ec.crt
+	talks "$port" 10 --ca ec.crt
 	becomes served '^end$'
 	end
 }
 
 t_idle_connection_is_reset()
 {
-	# shellcheck disable=SC2046 # Words.
-	set -- $(ports 1)
-	begin "$1" <<-EOF
-		listen 127.0.0.1:$1 cert=ec.pem to 127.0.0.1:$echo_port
-		idle-timeout 0.2
-	EOF
-	[ "$(python3 "$ends" hold "$1" --ca ec.crt)" = 'ready
+	begin_one 'idle-timeout 0.2'
+	[ "$(python3 "$ends" hold "$port" --ca ec.crt)" = 'ready
 reset' ] || wrong 'it was not reset'
 	becomes log ' up=10 down=10 .* idle$'
-	talks "$1" 3000000 --ca ec.crt
+	talks "$port" 3000000 --ca ec.crt
 	end
 }
 

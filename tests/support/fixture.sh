@@ -58,6 +58,25 @@ says_only()
 
 shows() { grep -q -e "$1" out || wrong "no '$1' in: $(cat out)"; }
 
+# becomes FILE PATTERN: the file has such a line after at most 20 s.
+becomes()
+{
+	for _ in $(seq 2000); do
+		grep -q -e "$2" "$1" 2>/dev/null && return
+		sleep 0.01
+	done
+	wrong "no '$2' in $1: $(cat "$1")"
+}
+
+# cert NAME HOST: a certificate of HOST and of 127.0.0.1, signed with its own key.
+cert()
+{
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
+		-keyout "$1.key" -out "$1.crt" -days 2 -subj "/CN=$2" \
+		-addext "subjectAltName=DNS:$2,IP:127.0.0.1" >cert.out 2>&1
+	cat "$1.crt" "$1.key" >"$1.pem"
+}
+
 # result ok|'not ok' TITLE [REASON TO SKIP]
 result()
 {

@@ -11,15 +11,6 @@ peer=$(absolute "${TLS_PEER:-tests/tls/tls-peer}")
 weir=$(absolute "${WEIR:-tools/weir}")
 enter test-tls-openssl
 
-# cert NAME HOST: by itself, with its key.
-cert()
-{
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
-		-keyout "$1.key" -out "$1.crt" -days 2 -subj "/CN=$2" \
-		-addext "subjectAltName=DNS:$2" >cert.out 2>&1
-	cat "$1.crt" "$1.key" >"$1.pem"
-}
-
 # One for server.test that has expired.
 old_cert()
 {
@@ -88,19 +79,6 @@ stop()
 	wait "$pid" 2>/dev/null
 }
 
-# becomes FILE PATTERN: the file has such a line after at most 10 s.
-becomes()
-{
-	for _ in $(seq 1000); do
-		grep -q -e "$2" "$1" 2>/dev/null && return
-		sleep 0.01
-	done
-	return 1
-}
-
-# A line of ours on standard error.
-shows_said() { becomes said "$1" || wrong "no '$1' in: $(cat said)"; }
-
 # theirs [OPTION...]: what their client gets for a line; it waits for it.
 theirs()
 {
@@ -120,7 +98,7 @@ t_their_client_is_served()
 		theirs "-tls$v" || wrong "$v: $(cat err)"
 		grep -q hello got || wrong "$v: got $(cat got)"
 		stop
-		shows_said "^30[34] .* 0 "
+		becomes said "^30[34] .* 0 "
 	done
 	for c in ECDHE-ECDSA-AES128-GCM-SHA256 ECDHE-ECDSA-AES256-GCM-SHA384 \
 		ECDHE-ECDSA-CHACHA20-POLY1305; do
@@ -129,7 +107,7 @@ t_their_client_is_served()
 		theirs -tls1_2 -cipher "$c"
 		grep -q hello got || wrong "$c: $(cat err)"
 		stop
-		shows_said "^303 $c"
+		becomes said "^303 $c"
 	done
 	for c in TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 \
 		TLS_CHACHA20_POLY1305_SHA256; do
@@ -138,7 +116,7 @@ t_their_client_is_served()
 		theirs -tls1_3 -ciphersuites "$c"
 		grep -q hello got || wrong "$c: $(cat err)"
 		stop
-		shows_said "^304 $c"
+		becomes said "^304 $c"
 	done
 }
 
@@ -148,7 +126,7 @@ t_old_versions_are_refused()
 	! timeout 20 openssl s_client -connect "127.0.0.1:$port" -tls1_1 \
 		-cipher ALL:@SECLEVEL=0 </dev/null >out 2>&1 ||
 		wrong '1.1 was accepted'
-	shows_said EPROTO
+	becomes said EPROTO
 	stop
 	serve ec.pem '' 1.3
 	! timeout 20 openssl s_client -connect "127.0.0.1:$port" -tls1_2 </dev/null \
@@ -223,7 +201,7 @@ t_end_is_told_from_a_cut()
 {
 	serve ec.pem
 	timeout 20 openssl s_client -connect "127.0.0.1:$port" </dev/null >out 2>&1
-	shows_said ' end$'
+	becomes said ' end$'
 	stop
 	serve ec.pem
 	mkfifo open
@@ -232,7 +210,7 @@ t_end_is_told_from_a_cut()
 	becomes out 'Verify return code'
 	kill -KILL $!
 	rm open
-	shows_said ' ECONNABORTED$\| ECONNRESET$'
+	becomes said ' ECONNABORTED$\| ECONNRESET$'
 	stop
 }
 
