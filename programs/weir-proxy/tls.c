@@ -4,9 +4,11 @@
  *
  *	accepted --> handshake with the client --> connect, as without TLS
  *	connected --> header, handshake with the target --> two pipes, both ways
+ *	end of a pipe --> shutdown of its receiver
  *
- * A pipe is stopped and begun again now and then, to see whether it has moved
- * anything: an idle connection ends.
+ * Both are stopped and begun again now and then, to see whether they have moved
+ * anything: an idle connection ends.  The shutdown is not the pipe's, because the end
+ * of a connection that was reset is not passed on; see on_end() in flow.c.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -141,9 +143,9 @@ void tls_close(struct weir_stream *s)
 
 /* ---- pipes ---- */
 
-static void pipe_begin(struct flow *f);
+static void begin(struct flow *f, enum step step);
 
-static void on_piped(struct weir_op *op, int64_t res)
+static void on_step(struct weir_op *op, int64_t res)
 {
 	struct flow *f = weir_container_of(op, struct flow, op);
 	struct weir_op_detail detail;
@@ -158,38 +160,43 @@ static void on_piped(struct weir_op *op, int64_t res)
 		c->active_ns = now(c);
 	if (c->end)
 		;
-	else if (res >= 0)
+	else if (res >= 0 && (f->step == STEP_SHUT || c->broken))
 		flow_over(f);
+	else if (res >= 0)
+		begin(f, STEP_SHUT);
 	else if (res == -ETIMEDOUT && weir_op_is_late(op) && conn_is_idle(c))
 		conn_end(c, END_IDLE);
 	else if (res == -ETIMEDOUT && weir_op_is_late(op))
-		pipe_begin(f);
-	else if (detail.code == WEIR_STREAM_TO)
+		begin(f, f->step);
+	else if (f->step == STEP_SHUT || detail.code == WEIR_STREAM_TO)
 		flow_cut_short(f);
 	else
 		conn_end(c, END_RESET);
 	conn_check(c);
 }
 
-static void pipe_begin(struct flow *f)
+static void begin(struct flow *f, enum step step)
 {
 	struct conn *c = f->conn;
-	bool is_up = f == &c->up;
+	struct weir_stream *from = f == &c->up ? c->front : c->back;
+	struct weir_stream *to = f == &c->up ? c->back : c->front;
 
-	f->op.fn = on_piped;
+	f->step = step;
+	f->op.fn = on_step;
 	if (c->config->idle_ns)
 		weir_op_set_deadline(&f->op, now(c) + c->config->idle_ns / 4);
-	if (weir_stream_pipe(is_up ? c->front : c->back, &f->op,
-			     is_up ? c->back : c->front, WEIR_FOREVER, 0))
+	if (step == STEP_SHUT ? weir_stream_shutdown(to, &f->op) :
+				weir_stream_pipe(from, &f->op, to, WEIR_FOREVER,
+						 WEIR_STREAM_KEEP_OPEN))
 		conn_end(c, END_STOPPED);
 }
 
 static void pipes_begin(struct conn *c)
 {
 	c->connected_ns = c->active_ns = now(c);
-	pipe_begin(&c->up);
+	begin(&c->up, STEP_SEND);
 	if (!c->end)
-		pipe_begin(&c->down);
+		begin(&c->down, STEP_SEND);
 }
 
 /* ---- handshakes ---- */

@@ -202,7 +202,7 @@ enum end {
 };
 
 /* What the operation of a flow is. */
-enum step { STEP_NONE, STEP_WAIT, STEP_RECEIVE, STEP_SEND, STEP_OVER };
+enum step { STEP_NONE, STEP_WAIT, STEP_RECEIVE, STEP_SEND, STEP_SHUT, STEP_OVER };
 
 /* Bytes go in and come out; both ends do not wait. */
 struct pipe {

@@ -167,6 +167,21 @@ t_cut_is_no_end()
 	end
 }
 
+t_reset_of_a_target_is_no_end()
+{
+	# shellcheck disable=SC2046 # Words.
+	set -- $(ports 2)
+	begin "$1" <<-EOF
+		rest 0
+		listen 127.0.0.1:$1 cert=ec.pem to 127.0.0.1:$2
+	EOF
+	for _ in 1 2 3 4; do
+		got=$(python3 "$ends" break "$1" --target "$2" --ca ec.crt 2>&1)
+		[ "$got" = reset ] || wrong "it was: $got"
+	done
+	end
+}
+
 t_idle_connection_is_reset()
 {
 	begin_one 'idle-timeout 0.2'
@@ -264,6 +279,7 @@ for backend in $(backends); do
 	run t_target_without_tls_is_not_the_only_one "${no_openssl:-}"
 	run t_client_without_tls_is_logged "${no_openssl:-}"
 	run t_cut_is_no_end "${no_openssl:-}"
+	run t_reset_of_a_target_is_no_end "${no_openssl:-}"
 	run t_idle_connection_is_reset "${no_openssl:-}"
 	run t_headers_of_the_proxy_protocol_come_before_the_handshake \
 		"${no_openssl:-}"

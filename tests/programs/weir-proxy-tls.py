@@ -7,6 +7,9 @@
     talk PORT BYTES [OPTION...] sends random bytes, wants them back, and ends
     cut PORT [OPTION...]        the same with ten, then it resets the connection
     hold PORT [OPTION...]       says "ready", and waits for the end: "end" or "reset"
+    break PORT --target PORT [OPTION...]
+                                a target that does not read is reset after it has
+                                sent, and its client gets "end" or "reset"
 
     --ca FILE                   speak TLS, with a server by this
     --name NAME                 which is called so (server.test)
@@ -42,6 +45,11 @@ def serve():
                          daemon=True).start()
 
 
+def reset(s):
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.close()
+
+
 def connect(o):
     s = socket.create_connection(("127.0.0.1", o.port), 20)
     s.settimeout(20)
@@ -51,7 +59,8 @@ def connect(o):
     ctx = ssl.create_default_context(cafile=o.ca)
     if o.cert:
         ctx.load_cert_chain(o.cert)
-    return ctx.wrap_socket(s, server_hostname=o.name)
+    return ctx.wrap_socket(s, server_hostname=o.name,
+                           suppress_ragged_eofs=False)
 
 
 def exchange(s, n):
@@ -88,10 +97,7 @@ def talk(o):
 def cut(o):
     s = connect(o)
     exchange(s, 10)
-    raw = socket.socket(fileno=s.detach())
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
-                   struct.pack("ii", 1, 0))
-    raw.close()
+    reset(socket.socket(fileno=s.detach()))
 
 
 def hold(o):
@@ -107,16 +113,39 @@ def hold(o):
         print("reset")
 
 
+def break_(o):
+    listener = socket.create_server(("127.0.0.1", o.target))
+    s = connect(o)
+    target = listener.accept()[0]
+    s.settimeout(0.2)
+    try:
+        while s.send(bytes(1 << 14)):
+            pass
+    except TimeoutError:
+        pass
+    target.sendall(b"x")
+    reset(target)
+    s.settimeout(20)
+    try:
+        while s.recv(1 << 16):
+            pass
+        print("end")
+    except OSError:
+        print("reset")
+
+
 p = argparse.ArgumentParser()
-p.add_argument("what", choices=["serve", "talk", "cut", "hold"])
+p.add_argument("what", choices=["serve", "talk", "cut", "hold", "break"])
 p.add_argument("port", type=int, nargs="?")
 p.add_argument("bytes", type=int, nargs="?", default=10)
 p.add_argument("--ca")
 p.add_argument("--name", default="server.test")
 p.add_argument("--cert")
 p.add_argument("--header", default="")
+p.add_argument("--target", type=int)
 options = p.parse_args()
 try:
-    serve() if options.what == "serve" else globals()[options.what](options)
+    {"serve": lambda o: serve(), "talk": talk, "cut": cut, "hold": hold,
+     "break": break_}[options.what](options)
 except (OSError, ssl.SSLError) as err:
     sys.exit("%s: %s" % (type(err).__name__, err))
