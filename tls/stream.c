@@ -513,16 +513,24 @@ int tls_new_session(SSL *ssl, SSL_SESSION *session)
 	return 1;
 }
 
+/* Neither SNI nor certificates have the dot at the end of an absolute name. */
 static int set_host(SSL *ssl, const char *host)
 {
 	X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+	char name[TLSEXT_MAXLEN_host_name + 1];
+	size_t len = strlen(host);
 
 	if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1)
 		return 0;
 	X509_VERIFY_PARAM_set_hostflags(param,
 					X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-	if (!*host || SSL_set1_host(ssl, host) != 1 ||
-	    SSL_set_tlsext_host_name(ssl, host) != 1)
+	len -= len && host[len - 1] == '.';
+	if (len && len < sizeof(name)) {
+		memcpy(name, host, len);
+		name[len] = 0;
+	}
+	if (!len || len >= sizeof(name) || SSL_set1_host(ssl, name) != 1 ||
+	    SSL_set_tlsext_host_name(ssl, name) != 1)
 		return why(-EINVAL, "weir_tls_stream_create: .host is no name, "
 			   "or too long");
 	return 0;

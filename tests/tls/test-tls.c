@@ -328,6 +328,19 @@ static void wrong_certificates_are_refused(void **state)
 	pair_end(&p);
 }
 
+static void dot_at_the_end_of_a_name_is_not_sent(void **state)
+{
+	struct pair p;
+
+	pair_begin(&p, state, NULL, NULL);
+	p.host = "server.test.";
+	pair_connect(&p);
+	assert_int_equal(result(p.r, &p.shook[CLIENT]), 0);
+	assert_int_equal(result(p.r, &p.shook[SERVER]), 0);
+	assert_string_equal(info_of(&p, SERVER).server_name, "server.test");
+	pair_end(&p);
+}
+
 static void clients_have_certificates_if_needed(void **state)
 {
 	struct weir_tls_opts s = server_opts("server.pem"), c = client_opts();
@@ -1059,6 +1072,7 @@ int main(void)
 		CASE(records_are_whole_however_they_are_cut),
 		CASE(peer_is_described),
 		CASE(wrong_certificates_are_refused),
+		CASE(dot_at_the_end_of_a_name_is_not_sent),
 		CASE(clients_have_certificates_if_needed),
 		CASE(protocols_are_agreed_on),
 		CASE(names_choose_contexts),

@@ -22,9 +22,9 @@
  *
  * All cryptography runs on the reactor's thread.  By OpenSSL 3.0 on a Xeon, both
  * sides of a handshake together took 1.1 ms of it with ECDSA P-256 and 1.4 ms with
- * RSA 2048, whose signature costs the server more.  The kernel does not encrypt for it (kTLS): the records go through
- * the buffers of the lower stream, which need not be a socket; so
- * weir_stream_sendfile() reads the file.
+ * RSA 2048, whose signature costs the server more.  The kernel does not encrypt for
+ * it (kTLS): the records go through the buffers of the lower stream, which need not
+ * be a socket; so weir_stream_sendfile() reads the file.
  *
  * A stream needs capacity for up to two operations of its own beside those of the
  * caller; without it, what waits completes with -EAGAIN.
@@ -157,8 +157,8 @@ WEIR_API void weir_tls_context_destroy(struct weir_tls_context *ctx);
  */
 struct weir_tls_stream_opts {
 	size_t size;
-	const char *host;	/* Client: the name or address to verify; NULL:
-				 * only the chain. */
+	const char *host;	/* Client: the name, also with a dot at its end,
+				 * or address to verify; NULL: only the chain. */
 	const struct weir_tls_session *session; /* Client: to resume. */
 	const struct weir_stream_opts *stream;	/* Its buffers. */
 };
