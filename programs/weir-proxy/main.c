@@ -42,8 +42,13 @@ static void allow_descriptors(struct proxy *p)
 
 static int make_cores(struct proxy *p)
 {
+	struct weir_reactor_opts reactor = {
+		.size = sizeof(reactor),
+		.ops_max = CORE_CONNS_MAX * CONN_OPS_MAX + OTHER_OPS_MAX,
+	};
 	struct weir_group_opts opts = { .size = sizeof(opts),
 					.n_cores = p->o.cores,
+					.reactor = &reactor,
 					.flags = WEIR_GROUP_ADOPT };
 	size_t bytes;
 	uint32_t i;

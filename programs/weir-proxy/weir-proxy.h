@@ -45,7 +45,9 @@
 #define BUFFER_MIN 4096
 #define BUFFER_MAX (1 << 20)
 #define PIPE_BYTES (1 << 20)
-#define CORE_CONNS_MAX 30000	/* With two operations each. */
+#define CORE_CONNS_MAX 30000
+#define CONN_OPS_MAX 6		/* Two flows; with TLS, two more of each side. */
+#define OTHER_OPS_MAX 16384	/* Listeners, checks, lookups. */
 #define LOG_RECORDS 4096	/* Of a core, not yet written; a power of 2. */
 
 /* In a buffer, before what has come: the header of the PROXY protocol, to be sent. */
