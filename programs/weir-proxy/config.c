@@ -325,12 +325,15 @@ static int set_tls_out(struct route *route, struct line *line, const char *word)
 static int check_tls(const struct route *route, struct line *line)
 {
 	const struct tls_words *w = &route->tls;
+	struct weir_resolve_query q = { .size = sizeof(q), .name = w->name };
 
 	if (!w->cert && (w->key || w->alpn || w->client_ca))
 		return wrong(line, "key, alpn and client-ca need cert=FILE", NULL);
 	if (!w->to_target && (w->ca || w->name || w->no_verify))
 		return wrong(line, "tls-ca, tls-name and tls-verify need tls",
 			     NULL);
+	if (w->name && weir_resolve_check(&q))
+		return wrong(line, "tls-name is not a name", w->name);
 	if (w->to_target && route->check_path)
 		return wrong(line, "check-get is for targets without tls", NULL);
 	return 0;

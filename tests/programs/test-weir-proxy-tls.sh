@@ -93,7 +93,7 @@ t_bytes_go_both_ways_with_tls_on_any_side()
 		listen 127.0.0.1:$1 cert=ec.crt key=ec.key to 127.0.0.1:$echo_port
 		listen 127.0.0.1:$2 to 127.0.0.1:$1 tls tls-ca=ec.crt
 		listen 127.0.0.1:$3 cert=ec.pem to 127.0.0.1:$2
-		listen 127.0.0.1:$4 cert=ec.pem to localhost:$1 tls tls-ca=ec.crt tls-name=server.test
+		listen 127.0.0.1:$4 cert=ec.pem to localhost:$1 tls tls-ca=ec.crt tls-name=server.test.
 	EOF
 	talks "$1" 10 --ca ec.crt
 	talks "$1" 3000000 --ca ec.crt
@@ -254,6 +254,7 @@ t_configurations_that_make_no_sense_are_refused()
 		without_tls to 127.0.0.1:2 tls check=1 check-get=/x
 		need_tls to 127.0.0.1:2 tls-ca=ec.crt
 		need_tls to 127.0.0.1:2 tls-verify=no
+		not_a_name to 127.0.0.1:2 tls tls-name=a..b
 		not_the_address to 127.0.0.1:2 tls-verify=yes
 	EOF
 	echo 'listen 127.0.0.1:1 cert=ec.pem to 127.0.0.1:2 tls' >conf
