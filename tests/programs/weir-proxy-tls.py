@@ -14,6 +14,7 @@
     --ca FILE                   speak TLS, with a server by this
     --name NAME                 which is called so (server.test)
     --cert FILE                 with this certificate and key
+    --alpn NAME                 and have this protocol chosen
     --header TEXT               say that first, in the clear
 """
 import argparse
@@ -59,8 +60,12 @@ def connect(o):
     ctx = ssl.create_default_context(cafile=o.ca)
     if o.cert:
         ctx.load_cert_chain(o.cert)
-    return ctx.wrap_socket(s, server_hostname=o.name,
-                           suppress_ragged_eofs=False)
+    if o.alpn:
+        ctx.set_alpn_protocols([o.alpn])
+    s = ctx.wrap_socket(s, server_hostname=o.name, suppress_ragged_eofs=False)
+    if s.selected_alpn_protocol() != o.alpn:
+        sys.exit("another protocol was chosen")
+    return s
 
 
 def exchange(s, n):
@@ -141,6 +146,7 @@ p.add_argument("bytes", type=int, nargs="?", default=10)
 p.add_argument("--ca")
 p.add_argument("--name", default="server.test")
 p.add_argument("--cert")
+p.add_argument("--alpn")
 p.add_argument("--header", default="")
 p.add_argument("--target", type=int)
 options = p.parse_args()
