@@ -602,7 +602,8 @@ static void send_now(struct weir_stream *s, struct weir_op *op)
 		if (goes_directly(s, s->iov[n].iov_len))
 			s->sends_direct = s->iov[n++].iov_len;
 	}
-	if (rq && (rq->kind == SENDFILE || rq->flags & WEIR_STREAM_MORE))
+	if (rq && (rq->kind == SENDFILE ||
+		   (rq->kind == WRITE && rq->flags & WEIR_STREAM_MORE)))
 		flags = WEIR_STREAM_MORE;
 	own_begins(s, &s->out_busy);
 	s->step = SENDS;

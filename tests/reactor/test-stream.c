@@ -1228,6 +1228,7 @@ struct refusing {
 	struct weir_reactor *r;
 	int refusals, calls;
 	bool late;			/* By a completion. */
+	uint32_t flags;			/* Of the last send. */
 };
 
 /* Refuses @op, or completes it with @res. */
@@ -1253,10 +1254,36 @@ static int refusing_send(void *arg, struct weir_op *op, const struct iovec *iov,
 {
 	size_t sum = 0;
 
-	(void)flags;
+	((struct refusing *)arg)->flags = flags;
 	for (uint32_t i = 0; i < n; i++)
 		sum += iov[i].iov_len;
 	return refusing_end(arg, op, (int64_t)sum);
+}
+
+/* The kernel delays a part that it is told more follows. */
+static void pipe_that_keeps_open_does_not_delay_bytes(void **state)
+{
+	static const struct weir_stream_ops ops = {
+		.size = sizeof(ops), .name = "refusing", .send = refusing_send,
+	};
+	struct weir_reactor *r = start_reactor(state);
+	struct refusing l = { .r = r, .flags = WEIR_STREAM_MORE };
+	struct weir_stream *from, *to;
+	int fd[2];
+
+	from = small(r, fd, 16, 16);
+	assert_int_equal(weir_stream_create(&to, r, &ops, &l, NULL), 0);
+	say(fd[1], "hello", 5);
+	rec_init(&rec);
+	STARTS(weir_stream_pipe(from, &rec.op, to, WEIR_FOREVER,
+				WEIR_STREAM_KEEP_OPEN));
+	UNTIL(r, l.calls);
+	assert_int_equal(l.flags, 0);
+	shutdown(fd[1], SHUT_WR);
+	assert_int_equal(finish(r, &rec), 5);
+	end_stream(r, from);
+	end_stream(r, to);
+	close(fd[1]);
 }
 
 /* The bytes stay for the next call: that of a flush, here. */
@@ -2034,6 +2061,7 @@ int main(void)
 		CASE(file_that_cannot_be_read_fails_its_send_alone),
 		CASE(pipe_moves_all_and_the_end),
 		CASE(pipe_ends_at_its_limit),
+		CASE(pipe_that_keeps_open_does_not_delay_bytes),
 		CASE(pipe_refuses_what_follows_its_shutdown),
 		CASE(cancelled_pipe_loses_no_bytes),
 		CASE(pipe_tells_which_side_failed),
