@@ -289,7 +289,8 @@ static int set_tls_text(struct line *line, const char *word,
 			continue;
 		if (!*value)
 			return wrong(line, "a value is missing", word);
-		free(*words->text);
+		if (*words->text)
+			return wrong(line, "this is there twice", word);
 		*words->text = strdup(value);
 		return *words->text ? 1 : wrong(line, "no memory", NULL);
 	}

@@ -251,6 +251,7 @@ t_configurations_that_make_no_sense_are_refused()
 		need_cert key=ec.key to 127.0.0.1:2
 		need_cert alpn=h2 to 127.0.0.1:2
 		a_value_is_missing cert= to 127.0.0.1:2
+		twice cert=ec.pem cert=other.pem to 127.0.0.1:2
 		nowhere cert=nowhere to 127.0.0.1:2
 		TLS cert=ec.crt to 127.0.0.1:2
 		TLS cert=ec.crt key=other.key to 127.0.0.1:2
