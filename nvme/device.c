@@ -154,9 +154,17 @@ static void take_controller(struct weir_nvme_info *info, const uint8_t *page,
 	info->flags |= oncs & 0x100 ? WEIR_NVME_COPY : 0;
 }
 
+/* Type 3 has no reference tag that could be checked. */
+static uint32_t control_of(int type)
+{
+	if (!type)
+		return 0;
+	return NVME_PRACT | NVME_PRCHK_GUARD | (type == 3 ? 0 : NVME_PRCHK_REF);
+}
+
 /* Returns NULL, or why it cannot be used. */
 static const char *take_namespace(struct weir_nvme_info *info,
-				  const uint8_t *page)
+				  const uint8_t *page, uint32_t *control)
 {
 	uint32_t format = (page[26] & 15) | (page[26] & 0x60) >> 1;
 	const uint8_t *lbaf = page + 128 + 4 * format;
@@ -169,13 +177,16 @@ static const char *take_namespace(struct weir_nvme_info *info,
 		return "it is not active";
 	info->block_size = 1u << lbaf[2];
 	info->metadata_size = le16_at(lbaf);
-	info->flags |= page[29] & 7 ? WEIR_NVME_PI : 0;
+	*control = control_of(page[29] & 7);
+	info->flags |= *control ? WEIR_NVME_PI : 0;
 	info->flags |= page[99] & 1 ? WEIR_NVME_READ_ONLY : 0;
 	if (!(info->flags & WEIR_NVME_COPY))
 		return NULL;
 	if (le32_at(page + 76) < copy)
 		copy = le32_at(page + 76);
-	info->max_copy = (uint32_t)copy << lbaf[2];
+	/* Copied protection information would have the tags of other blocks. */
+	if (!*control)
+		info->max_copy = (uint32_t)copy << lbaf[2];
 	if (!copy)
 		info->flags &= ~WEIR_NVME_COPY;
 	return NULL;
@@ -208,7 +219,7 @@ static void set_transfer(struct weir_nvme_info *info, const char *name,
 
 /* Fills @info from @fd.  Returns 0, or an errno with *@why. */
 static int read_info(int fd, const char *name, struct weir_nvme_info *info,
-		     const char **why)
+		     uint32_t *control, const char **why)
 {
 	uint8_t *page = weir_fault("malloc") ? NULL :
 			aligned_alloc(4096, IDENTIFY_LEN);
@@ -233,7 +244,7 @@ static int read_info(int fd, const char *name, struct weir_nvme_info *info,
 	else if (err && !*why)
 		*why = strerrordesc_np(-err);
 	if (!err) {
-		*why = take_namespace(info, page);
+		*why = take_namespace(info, page, control);
 		err = *why ? -EOPNOTSUPP : 0;
 	}
 	if (!err)
@@ -280,6 +291,7 @@ static int list_one(const char *path, void *list)
 	};
 	struct weir_nvme_info info = { .size = sizeof(info) };
 	const char *why = NULL;
+	uint32_t control;
 	int err, fd = open_path(path, &info);
 
 	snprintf(caps.name, sizeof(caps.name), "%s", name_of(path));
@@ -288,7 +300,7 @@ static int list_one(const char *path, void *list)
 			 strerrordesc_np(-fd), fd == -EACCES ? ": have its "
 			 "owner or root give you access" : "");
 	} else {
-		if (read_info(fd, caps.name, &info, &why))
+		if (read_info(fd, caps.name, &info, &control, &why))
 			snprintf(caps.why, sizeof(caps.why), "%.100s: %s", path,
 				 why);
 		else
@@ -316,8 +328,6 @@ static int make_domain(struct card *card)
 	if (card->info.metadata_size && !(card->info.flags & WEIR_NVME_PI &&
 					  card->info.metadata_size == 8))
 		return 0;
-	if (card->info.flags & WEIR_NVME_PI)
-		card->control = 1u << 29; /* PRACT */
 	if (card->info.flags & WEIR_NVME_READ_ONLY)
 		opts.flags = WEIR_DOMAIN_READ_ONLY;
 	return weir_domain_create(&card->domain, &opts);
@@ -346,7 +356,8 @@ static int open_card(struct card *card)
 	if (card->fd < 0)
 		return weir_why_set(card->fd, "%s: %s: %s", call, card->name,
 				    strerrordesc_np(-card->fd));
-	err = read_info(card->fd, card->name, &card->info, &why);
+	err = read_info(card->fd, card->name, &card->info, &card->control,
+			&why);
 	if (err)
 		return weir_why_set(err, "%s: %s: %s", call, card->name, why);
 	return make_domain(card);

@@ -145,6 +145,7 @@ static int post_command(struct weir_nvme_queue *queue, struct weir_job *job)
 	struct slot *slot = slot_take(queue);
 	struct nvme_job *p = part_of(job);
 	uint64_t slba, len = next_len(job, p, info, &slba);
+	uint32_t control = queue->card->control;
 	int err;
 
 	if (p->opcode == NVME_COPY)
@@ -160,7 +161,11 @@ static int post_command(struct weir_nvme_queue *queue, struct weir_job *job)
 	slot->pt.cdw11 = (uint32_t)(slba >> 32);
 	if (p->opcode != NVME_COPY)
 		slot->pt.cdw12 = (uint32_t)(len / info->block_size - 1) |
-				 queue->card->control;
+				 (p->opcode == NVME_ZEROES ?
+				  control & NVME_PRACT : control);
+	/* The first reference tag is the address of the block. */
+	if (control & NVME_PRCHK_REF)
+		slot->pt.cdw14 = (uint32_t)slba;
 	err = len ? slot_send(slot) : -EMSGSIZE;
 	if (err) {
 		slot_give(slot);
@@ -260,7 +265,7 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 		return (is_ours(q->dst) && is_memory(q->src)) ||
 		       (is_ours(q->src) && is_memory(q->dst));
 	card = weir_domain_ctx((struct weir_domain *)q->src);
-	return q->src == q->dst && card->info.flags & WEIR_NVME_COPY;
+	return q->src == q->dst && card->info.max_copy;
 }
 
 /* All pieces on the device are whole blocks. */

@@ -35,12 +35,18 @@
 
 #define NVME_DNR 0x4000		/* In a status: do not retry. */
 
+/* In dword 12: protection information, made or taken away by the device, which checks
+ * the guard and the reference tag. */
+#define NVME_PRACT (1u << 29)
+#define NVME_PRCHK_GUARD (1u << 28)
+#define NVME_PRCHK_REF (1u << 26)
+
 /* An open namespace. */
 struct card {
 	struct weir_domain *domain;	/* NULL: for commands only. */
 	struct weir_nvme_info info;
 	char name[64];
-	uint32_t control;	/* In dword 12 of reads and writes. */
+	uint32_t control;	/* In dword 12 of reads and writes: NVME_PR */
 	int fd;
 	atomic_int refs;	/* Its device, and its queues. */
 	struct card *next;	/* Of those whose domain is in use yet. */

@@ -13,6 +13,7 @@
 
 #define MEM ((size_t)1 << 20)
 #define DNR MOCK_NVME_DNR
+#define MODEL "QEMU NVMe Ctrl"
 
 enum { FLUSH, WRITE, READ, COMPARE = 5, ZEROES = 8, DSM, COPY = 0x19 };
 
@@ -31,10 +32,20 @@ struct nv {
 	struct jrec j;
 };
 
-/* In the guest: nobody's data is on its drive. */
+/* The guest's drive, whose bytes these tests overwrite; a drive of another model may
+ * have data that somebody needs. */
 static bool has_drive(void)
 {
-	return getenv("WEIR_TEST_IN_GUEST") && !access("/dev/ng0n1", R_OK | W_OK);
+	FILE *f = getenv("WEIR_TEST_IN_GUEST") ?
+		  fopen("/sys/class/nvme/nvme0/model", "re") : NULL;
+	char model[64] = "";
+
+	if (!f)
+		return false;
+	if (!fgets(model, sizeof(model), f))
+		model[0] = 0;
+	fclose(f);
+	return !strncmp(model, MODEL, strlen(MODEL));
 }
 
 static void nv_list(struct nv *v, void **state, struct mock_nvme_opts opts)
@@ -44,7 +55,8 @@ static void nv_list(struct nv *v, void **state, struct mock_nvme_opts opts)
 	memset(v, 0, sizeof(*v));
 	v->r = start_reactor(state);
 	v->is_real = has_drive();
-	strcpy(v->name, "ng0n1");
+	/* The guest's drive has two namespaces. */
+	strcpy(v->name, opts.has_pi ? "ng0n2" : "ng0n1");
 	if (v->is_real) {
 		unsetenv("WEIR_NVME_DEVICES");
 		return;
@@ -115,7 +127,7 @@ static int64_t get(struct nv *v, uint64_t at, size_t to, size_t len)
 /* What is there, without the library. */
 static void assert_bytes(struct nv *v, uint64_t at, const char *wanted, size_t len)
 {
-	char *page;
+	char path[32], *page;
 	int fd;
 
 	if (!v->is_real) {
@@ -123,7 +135,8 @@ static void assert_bytes(struct nv *v, uint64_t at, const char *wanted, size_t l
 		return;
 	}
 	page = aligned_alloc(4096, (len + 4095) / 4096 * 4096);
-	fd = open("/dev/nvme0n1", O_RDONLY | O_DIRECT | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/dev/nvme%s", v->name + 2);
+	fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(pread(fd, page, len, (off_t)at), len);
 	assert_memory_equal(page, wanted, len);
@@ -177,7 +190,7 @@ static void a_namespace_is_a_device_with_what_it_says_of_itself(void **state)
 				 WEIR_NVME_DSM | WEIR_NVME_WRITE_ZEROES |
 				 WEIR_NVME_COPY);
 	} else {
-		assert_string_equal(v.info.model, "QEMU NVMe Ctrl");
+		assert_string_equal(v.info.model, MODEL);
 		assert_int_equal(caps.dm_size, 64 << 20);
 	}
 	nv_end(&v);
@@ -215,13 +228,6 @@ static void blocks_with_metadata_are_for_commands_only(void **state)
 	nv_begin_mock(&v, state, (struct mock_nvme_opts){ .metadata_size = 64 });
 	assert_null(v.d);
 	assert_non_null(strstr(weir_why(), "weir_nvme_submit"));
-	nv_end(&v);
-	end_reactor(state);
-	nv_begin_mock(&v, state, (struct mock_nvme_opts){ .metadata_size = 8,
-							  .has_pi = true });
-	assert_non_null(v.d);
-	assert_int_equal(put(&v, 0, 0, 4096), 4096);
-	assert_bytes(&v, 0, v.mem, 4096);
 	nv_end(&v);
 }
 
@@ -555,6 +561,37 @@ static int64_t run(struct nv *v, struct weir_nvme_queue *q,
 	return finish(v->r, &rec);
 }
 
+/* Also for the kernel, which reads the bytes in assert_bytes(). */
+static void the_device_makes_and_checks_protection_information(void **state)
+{
+	struct weir_nvme_cmd wrong = { .opcode = WRITE, .cdw10 = 200,
+				       .cdw12 = 1u << 29, .cdw14 = 7 };
+	struct weir_nvme_queue *q;
+	struct nv v;
+
+	nv_begin(&v, state, (struct mock_nvme_opts){
+		.oncs = ALL_OF_THEM, .metadata_size = 8, .has_pi = true });
+	assert_true(v.info.flags & WEIR_NVME_PI);
+	assert_int_equal(put(&v, 1536, 0, MEM - 1536), MEM - 1536);
+	assert_bytes(&v, 1536, v.mem, MEM - 1536);
+	fill(&v, 8192, 4096, 0);
+	assert_bytes(&v, 8192, v.mem + MEM, 4096);
+	assert_int_equal(get(&v, 8192, 0, 4096), 4096);
+	/* Not by the Copy command, which would copy tags. */
+	weir_job_copy(&v.j.job, weir_operand_at(v.d, 1 << 20, 65536),
+		      weir_operand_at(v.d, 65536, 65536));
+	assert_int_equal(jrec_run(v.dma, &v.j), 65536);
+	assert_bytes(&v, 1 << 20, v.mem + 65536 - 1536, 65536);
+	/* The tag of another block. */
+	q = start_queue(&v, 0);
+	wrong.data = v.mem;
+	wrong.data_len = 512;
+	assert_int_equal(run(&v, q, &wrong), 0);
+	assert_int_equal(get(&v, 200 * 512, 0, 512), -EILSEQ);
+	assert_int_equal(weir_nvme_queue_destroy(q), 0);
+	nv_end(&v);
+}
+
 static void commands_are_operations(void **state)
 {
 	struct weir_nvme_cmd flush = { .opcode = FLUSH };
@@ -822,6 +859,7 @@ static const struct harness_case cases[] = {
 	REAL(a_command_that_fails_is_sent_again_unless_the_device_forbids_it),
 	REAL(statuses_are_errnos),
 	REAL(a_cancelled_job_sends_no_more),
+	REAL(the_device_makes_and_checks_protection_information),
 	REAL(commands_are_operations),
 	REAL(blocks_are_deallocated),
 	REAL(a_full_queue_refuses_and_one_in_use_stays),

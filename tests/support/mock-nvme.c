@@ -23,6 +23,7 @@ static struct mock_nvme_opts mock;
 static struct mock_nvme_fault fault;
 static struct stat file;	/* .st_ino is 0: there is none. */
 static char *bytes;
+static uint32_t tags[MOCK_NVME_BYTES / 512]; /* Of protection information. */
 static bool held;
 static unsigned int counts[256], waiting;
 static uint32_t largest;
@@ -35,6 +36,7 @@ void mock_nvme_open(const char *path, const struct mock_nvme_opts *opts)
 		mock.block_size = 512;
 	memset(&fault, 0, sizeof(fault));
 	memset(counts, 0, sizeof(counts));
+	memset(tags, 0xff, sizeof(tags));
 	held = false;
 	waiting = largest = 0;
 	bytes = calloc(1, MOCK_NVME_BYTES);
@@ -214,6 +216,26 @@ static int deallocate(const struct nvme_passthru_cmd64 *c)
 	return 0;
 }
 
+/* Type 1.  The device makes and strips it; the tags of blocks that were never written
+ * are not checked. */
+static int protect(const struct nvme_passthru_cmd64 *c, uint64_t slba,
+		   uint64_t nlb)
+{
+	bool checks = c->cdw12 & 1u << 26;
+	uint64_t i;
+
+	if (!(c->cdw12 & 1u << 29) || (checks && c->cdw14 != (uint32_t)slba))
+		return 0x181 | MOCK_NVME_DNR;
+	for (i = 0; i < nlb; i++) {
+		if (c->opcode == 1 || c->opcode == 8)
+			tags[slba + i] = c->cdw14 + (uint32_t)i;
+		else if (checks && ~tags[slba + i] &&
+			 tags[slba + i] != c->cdw14 + i)
+			return 0x284 | MOCK_NVME_DNR;
+	}
+	return 0;
+}
+
 static bool is_faulty(const struct nvme_passthru_cmd64 *c, uint64_t slba,
 		      uint64_t nlb)
 {
@@ -229,6 +251,7 @@ static int io(struct nvme_passthru_cmd64 *c, bool vec)
 	uint64_t slba = c->cdw10 | (uint64_t)c->cdw11 << 32;
 	uint64_t nlb = c->opcode == 0x19 ? 1 : (c->cdw12 & 0xffff) + 1;
 	uint64_t len = nlb * mock.block_size;
+	int res;
 
 	counts[c->opcode]++;
 	c->result = 100u + c->opcode;
@@ -244,9 +267,9 @@ static int io(struct nvme_passthru_cmd64 *c, bool vec)
 		return deallocate(c);
 	if (slba + nlb > MOCK_NVME_BYTES / mock.block_size)
 		return 0x80 | MOCK_NVME_DNR;
-	/* What makes and checks the metadata is the device. */
-	if (mock.has_pi && !(c->cdw12 & 1u << 29) && c->opcode != 0x19)
-		return 0x181 | MOCK_NVME_DNR;
+	res = mock.has_pi ? protect(c, slba, nlb) : 0;
+	if (res)
+		return res;
 	switch (c->opcode) {
 	case 1:
 	case 2:

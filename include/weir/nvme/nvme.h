@@ -101,7 +101,8 @@ struct weir_reactor;
 WEIR_API void weir_nvme_init(void);
 
 /* weir_nvme_info.flags */
-#define WEIR_NVME_READ_ONLY 1u	/* It could be opened for reading only. */
+#define WEIR_NVME_READ_ONLY 1u	/* It is write protected, or could be opened for
+				 * reading only. */
 #define WEIR_NVME_CACHE 2u	/* It has a volatile write cache. */
 #define WEIR_NVME_COMPARE 4u	/* Optional commands that it has. */
 #define WEIR_NVME_DSM 8u	/* Dataset Management: deallocate. */
@@ -119,7 +120,8 @@ struct weir_nvme_info {
 	uint32_t nsid;
 	uint32_t flags;		/* WEIR_NVME_ */
 	uint32_t max_transfer;	/* Bytes that a job puts into one command. */
-	uint32_t max_copy;	/* The same for Copy; 0: it has none. */
+	uint32_t max_copy;	/* What the device takes for Copy; 0: jobs do not use
+				 * that command. */
 	char serial[24];
 	char model[48];
 	char firmware[16];
