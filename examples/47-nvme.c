@@ -70,14 +70,16 @@ static int run(struct weir_device *dev, struct weir_dma *dma)
 {
 	static struct weir_nvme_cmd flush = { .size = sizeof(flush) };
 	static struct weir_op flushed = { .fn = on_flushed, .data = &flush };
+	struct weir_domain *domain = weir_nvme_domain(dev);
 	struct weir_nvme_queue *queue;
 	char *memory = aligned_alloc(4096, LEN);
 	struct weir_job job;
 
 	weir_job_init(&job, on_read);
 	weir_job_copy_crc32c(&job, weir_operand_mem(memory, LEN),
-			     weir_operand_at(weir_nvme_domain(dev), 0, LEN), 0);
-	if (!memory || weir_nvme_queue_create(&queue, reactor, dev, NULL) ||
+			     weir_operand_at(domain, 0, LEN), 0);
+	if (!domain || !memory ||
+	    weir_nvme_queue_create(&queue, reactor, dev, NULL) ||
 	    weir_nvme_submit(queue, &flushed, &flush) ||
 	    weir_dma_start(dma) || weir_job_start(dma, &job)) {
 		fprintf(stderr, "47-nvme: %s\n", weir_why());

@@ -403,6 +403,16 @@ static void retry(void)
 	}
 }
 
+/* One of @kept stays closed, although its domain may be used for a start yet. */
+bool card_ref(struct card *card)
+{
+	int n = atomic_load(&card->refs);
+
+	while (n && !atomic_compare_exchange_weak(&card->refs, &n, n + 1))
+		;
+	return n;
+}
+
 void card_unref(struct card *card)
 {
 	if (atomic_fetch_sub(&card->refs, 1) > 1)

@@ -176,28 +176,31 @@ static int post_command(struct weir_nvme_queue *queue, struct weir_job *job)
 	return 0;
 }
 
-/* @job has something to post, and its window is not full. */
-static void post_job(struct weir_nvme_queue *queue, struct weir_job *job)
+/* @job has something to post, and its window is not full.  Returns false if workers
+ * can take no more until one of the queue's commands has ended. */
+static bool post_job(struct weir_nvme_queue *queue, struct weir_job *job)
 {
 	struct nvme_job *p = part_of(job);
+	int err = 0;
 
-	while (queue->free && p->in_flight < WINDOW &&
-	       p->posted < weir_job_bytes(job)) {
-		p->res = post_command(queue, job);
-		if (p->res)
-			break;
-	}
+	while (!err && queue->free && p->in_flight < WINDOW &&
+	       p->posted < weir_job_bytes(job))
+		err = post_command(queue, job);
+	if (err == -EAGAIN && queue->stats.in_flight)
+		return false;
+	p->res = err;
 	if (p->res || p->in_flight == WINDOW ||
 	    p->posted == weir_job_bytes(job))
 		list_del(p);
 	if (p->res && !p->in_flight)
 		end(job, p);
+	return true;
 }
 
 void queue_post(struct weir_nvme_queue *queue)
 {
-	while (queue->first && queue->free)
-		post_job(queue, queue->first);
+	while (queue->first && queue->free && post_job(queue, queue->first))
+		;
 }
 
 /* Whether @slot may be sent once more, and was. */

@@ -111,7 +111,6 @@ struct nvme_job {
 	int32_t code;
 	uint8_t opcode;
 	bool is_fill;			/* Writes .fill of the queue. */
-	bool is_cancelled;
 };
 
 _Static_assert(sizeof(struct nvme_job) <= WEIR_JOB_AREA, "it fits");
@@ -121,6 +120,8 @@ _Static_assert(sizeof(struct nvme_job) <= WEIR_JOB_AREA, "it fits");
 /* NULL: @dev is not one of ours. */
 struct card *card_of(const struct weir_device *dev);
 
+/* Returns whether @card is still open; if so card_unref() follows. */
+bool card_ref(struct card *card);
 void card_unref(struct card *card);
 
 /* queue.c */
@@ -131,8 +132,8 @@ int queue_create(struct weir_nvme_queue **ret, struct weir_reactor *r,
 /* Nothing of it is in flight. */
 void queue_free(struct weir_nvme_queue *queue);
 
-/* Sends @slot, whose .pt is complete: job_ended() follows, or the end of .op, unless it
- * fails.  Then it is still the caller's. */
+/* Sends @slot, whose .pt is complete: job_command_ended() follows, or the end of
+ * .op, unless it fails.  Then it is still the caller's. */
 int slot_send(struct slot *slot);
 
 struct slot *slot_take(struct weir_nvme_queue *queue);

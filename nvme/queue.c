@@ -151,14 +151,12 @@ void queue_submit(struct weir_nvme_queue *queue)
 	(void)submit(queue);
 }
 
-/* The file knows no commands by io_uring, or this process may not send any so: @slot,
- * and what comes after it, goes by workers.  Returns whether it does. */
-static bool leave_ring(struct slot *slot, int res)
+/* The file has no commands by io_uring: @slot, and what comes after it, goes by
+ * workers. */
+static int leave_ring(struct slot *slot)
 {
-	if (res != -EOPNOTSUPP)
-		return false;
 	slot->queue->has_ring = false;
-	return !send_by_worker(slot);
+	return send_by_worker(slot);
 }
 
 static int reap(struct weir_nvme_queue *queue)
@@ -176,8 +174,12 @@ static int reap(struct weir_nvme_queue *queue)
 		io_uring_cqe_seen(&queue->ring, cqe);
 		queue->in_ring--;
 		n++;
-		if (!leave_ring(slot, res))
-			slot_ended(slot, res, result);
+		if (res == -EOPNOTSUPP) {
+			res = leave_ring(slot);
+			if (!res)
+				continue;
+		}
+		slot_ended(slot, res, result);
 	}
 	return n;
 }
@@ -280,12 +282,16 @@ int queue_create(struct weir_nvme_queue **ret, struct weir_reactor *r,
 	if (!strcmp(weir_reactor_backend(r), "sim"))
 		return weir_why_set(-EOPNOTSUPP, "%s: a simulated world has no "
 				    "devices of the system", call);
+	if (!card_ref(card))
+		return weir_why_set(-ENODEV, "%s: %s was closed", call,
+				    card->name);
 	queue = weir_fault("malloc") ? NULL : calloc(1, size);
-	if (!queue)
+	if (!queue) {
+		card_unref(card);
 		return weir_why_set(-ENOMEM, "%s: no memory for %u commands",
 				    call, depth);
+	}
 	queue->card = card;
-	atomic_fetch_add(&card->refs, 1);
 	queue->reactor = r;
 	queue->depth = depth;
 	queue->last = &queue->first;
@@ -415,7 +421,7 @@ static void set_pt(struct slot *slot, const struct weir_nvme_cmd *cmd)
 	pt->timeout_ms = cmd->timeout_ms;
 }
 
-/* The worker that has not begun gives the command up; what was sent is not. */
+/* Ends a command that no worker has begun; has no effect on one that was sent. */
 static void cancel(struct weir_op *op, void *arg)
 {
 	struct slot *slot = arg;

@@ -12,9 +12,9 @@
 #include <weir/domain.h>
 #include <weir/export.h>
 #include <weir/fabric/device.h>
-#include <weir/nvme/nvme.h>
 #include <weir/job.h>
 #include <weir/mmap.h>
+#include <weir/nvme/nvme.h>
 #include <weir/segment.h>
 
 #include "info.h"

@@ -48,12 +48,13 @@ static bool has_drive(void)
 	return !strncmp(model, MODEL, strlen(MODEL));
 }
 
-static void nv_list(struct nv *v, void **state, struct mock_nvme_opts opts)
+static void nv_list_with(struct nv *v, void **state, struct mock_nvme_opts opts,
+			 struct weir_reactor_opts reactor)
 {
 	const char *path;
 
 	memset(v, 0, sizeof(*v));
-	v->r = start_reactor(state);
+	v->r = start_reactor_with(state, reactor);
 	v->is_real = has_drive();
 	/* The guest's drive has two namespaces. */
 	strcpy(v->name, opts.has_pi ? "ng0n2" : "ng0n1");
@@ -73,9 +74,15 @@ static void nv_list(struct nv *v, void **state, struct mock_nvme_opts opts)
 	mock_nvme_open(path, &opts);
 }
 
-static void nv_begin(struct nv *v, void **state, struct mock_nvme_opts opts)
+static void nv_list(struct nv *v, void **state, struct mock_nvme_opts opts)
 {
-	nv_list(v, state, opts);
+	nv_list_with(v, state, opts, (struct weir_reactor_opts){ 0 });
+}
+
+static void nv_begin_with(struct nv *v, void **state, struct mock_nvme_opts opts,
+			  struct weir_reactor_opts reactor)
+{
+	nv_list_with(v, state, opts, reactor);
 	v->dma = start_dma(v->r, (struct weir_dma_opts){ 0 });
 	assert_int_equal(weir_device_open_name(&v->dev, v->name), 0);
 	v->d = weir_nvme_domain(v->dev);
@@ -85,6 +92,11 @@ static void nv_begin(struct nv *v, void **state, struct mock_nvme_opts opts)
 	fill_pattern(v->mem, MEM, 0, 1);
 	memset(v->mem + MEM, 0, MEM);
 	jrec_init(&v->j);
+}
+
+static void nv_begin(struct nv *v, void **state, struct mock_nvme_opts opts)
+{
+	nv_begin_with(v, state, opts, (struct weir_reactor_opts){ 0 });
 }
 
 static void nv_begin_all(struct nv *v, void **state)
@@ -843,6 +855,61 @@ static void a_device_may_be_closed_before_its_context(void **state)
 	nv_end(&v);
 }
 
+/* Its descriptor is closed then, and may be another file's. */
+static void a_domain_of_a_closed_device_takes_no_job(void **state)
+{
+	struct weir_mmap *m;
+	struct nv v;
+
+	nv_begin_mock(&v, state, (struct mock_nvme_opts){ 0 });
+	assert_int_equal(weir_mmap_create(&m, NULL), 0);
+	assert_int_equal(weir_mmap_set_domain(m, v.d, 0, 4096), 0);
+	assert_int_equal(weir_device_close(v.dev), 0);
+	v.dev = NULL;
+	weir_job_copy(&v.j.job, weir_operand_at(v.d, 0, 4096),
+		      weir_operand_mem(v.mem, 4096));
+	assert_int_equal(weir_job_start(v.dma, &v.j.job), -ENODEV);
+	assert_non_null(strstr(weir_why(), "was closed"));
+	assert_int_equal(mock_nvme_count(WRITE), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	nv_end(&v);
+}
+
+/* Each command is an operation of a worker's. */
+static void a_job_waits_where_workers_take_no_more_commands(void **state)
+{
+	struct nv v;
+
+	if (has_drive())
+		skip_because("over the mock only");
+	nv_begin_with(&v, state, (struct mock_nvme_opts){ 0 },
+		      (struct weir_reactor_opts){ .ops_max = 8 });
+	/* The first one finds that there is no ring. */
+	assert_int_equal(put(&v, 0, 0, 512), 512);
+	assert_int_equal(put(&v, 0, 0, MEM), MEM);
+	assert_bytes(&v, 0, v.mem, MEM);
+	nv_end(&v);
+}
+
+static void a_job_ends_when_its_reactor_stops(void **state)
+{
+	struct nv v;
+
+	nv_begin_mock(&v, state, (struct mock_nvme_opts){ 0 });
+	mock_nvme_hold(true);
+	weir_job_copy(&v.j.job, weir_operand_at(v.d, 0, 2 * MEM),
+		      weir_operand_mem(v.mem, 2 * MEM));
+	STARTS(weir_job_start(v.dma, &v.j.job));
+	UNTIL(v.r, mock_nvme_waiting());
+	weir_reactor_stop(v.r);
+	mock_nvme_hold(false);
+	assert_int_equal(weir_reactor_run(v.r), 0);
+	assert_int_equal(v.j.calls, 1);
+	assert_int_equal(v.j.res, -ECANCELED);
+	assert_memory_equal(mock_nvme_bytes(), v.mem, v.j.detail.bytes);
+	nv_end(&v);
+}
+
 static const struct harness_case cases[] = {
 	REAL(a_namespace_is_a_device_with_what_it_says_of_itself),
 	REAL(a_device_that_cannot_be_used_says_why),
@@ -867,6 +934,9 @@ static const struct harness_case cases[] = {
 	REAL(a_command_that_the_driver_has_cancelled_is_not_sent_again),
 	REAL(a_reactor_that_has_stopped_takes_no_queue_and_no_command),
 	REAL(a_device_may_be_closed_before_its_context),
+	REAL(a_domain_of_a_closed_device_takes_no_job),
+	REAL(a_job_waits_where_workers_take_no_more_commands),
+	REAL(a_job_ends_when_its_reactor_stops),
 	CASE(a_world_has_no_devices_of_the_system),
 };
 

@@ -54,6 +54,7 @@
  *	-EOPNOTSUPP  it does not know the command
  *	-ENODEV      it was removed
  *	-EPERM       the kernel does not allow the command
+ *	-EAGAIN      .ops_max operations are in flight, where workers send commands
  *
  * A command that was sent is not taken back: after a cancel or a deadline no more are
  * sent, and the job ends when those in flight have.  The driver resets a controller that
@@ -62,6 +63,9 @@
  * Opening /dev/ngXnY takes its permissions; before Linux 6.2 also CAP_SYS_ADMIN.
  * WEIR_NVME_DEVICES names the files to be used instead of all that are in /dev,
  * separated by colons.
+ *
+ * A DMA context that has had a job with a device keeps its file open until the context
+ * is destroyed.
  *
  * The calls are in libweir-nvme.
  */
@@ -101,8 +105,7 @@ struct weir_reactor;
 WEIR_API void weir_nvme_init(void);
 
 /* weir_nvme_info.flags */
-#define WEIR_NVME_READ_ONLY 1u	/* It is write protected, or could be opened for
-				 * reading only. */
+#define WEIR_NVME_READ_ONLY 1u	/* Write protected, or opened for reading only. */
 #define WEIR_NVME_CACHE 2u	/* It has a volatile write cache. */
 #define WEIR_NVME_COMPARE 4u	/* Optional commands that it has. */
 #define WEIR_NVME_DSM 8u	/* Dataset Management: deallocate. */
@@ -242,10 +245,12 @@ struct weir_nvme_cmd {
 /*
  * Send @cmd to the device.
  *
- * Completes with 0, with .status and .result set; or with one of the errnos that are
- * listed for jobs above; -EINTR: the driver has cancelled it in a reset of the
- * controller; or -ENOMEM: there is no worker thread for it.  It is sent once.  Nothing is checked of the command but its memory: a
- * wrong one can destroy data, and the kernel decides which ones a program may send.
+ * Completes with 0, with .status and .result set; or with one of the errnos that
+ * <weir/nvme/nvme.h> lists for jobs; -EINTR: the driver has cancelled it in a reset of the
+ * controller; or -ENOMEM: there is no worker thread for it.
+ *
+ * It is sent once.  Nothing is checked of the command but its memory: a wrong one can
+ * destroy data, and the kernel decides which ones a program may send.
  *
  * A cancel or a deadline has no effect on a command that was sent by io_uring, and ends
  * one that waits for a worker.
