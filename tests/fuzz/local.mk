@@ -20,7 +20,7 @@ fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -DPIC -include config.h -I. \
 	$(LIBSODIUM_CFLAGS) $(VERBS_CFLAGS) -pthread -fno-omit-frame-pointer
 fuzz_libs = $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBSODIUM_LIBS) $(VERBS_LIBS)
 
-fuzz_tools = tools/find.c tools/info-json.c tools/info-text.c \
+fuzz_tools = programs/common/json.c tools/find.c tools/info-json.c tools/info-text.c \
 	tools/info-unused.c tools/info.c tools/json.c tools/route-place.c \
 	tools/route.c tools/system.c tools/top-ask.c tools/top-json.c \
 	tools/top-prometheus.c tools/top-screen-none.c tools/top-text.c \
