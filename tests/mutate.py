@@ -77,6 +77,9 @@ class Mutation:
                 sys.exit(f'mutation {number}: what is "{line}"?')
         if not (self.what and self.file and self.tests and self.old):
             sys.exit(f'mutation {number} is incomplete: {text}')
+        for code in (' '.join(self.old), ' '.join(self.new)):
+            if any(code.count(a) != code.count(b) for a, b in ('()', '{}', '[]')):
+                sys.exit(f'mutation {number} is cut in a bracket: {code}')
 
     def code(self):
         """What takes the place of the old code."""
@@ -192,6 +195,8 @@ def build(work, jobs, built, tests):
 
     def run(*command, **more):
         if subprocess.run(command, stdout=log, stderr=log, **more).returncode:
+            with open(log.name, errors='replace') as f:
+                print(*[x for x in f if 'error' in x.lower()][:20], sep='', end='')
             sys.exit(f'{" ".join(command)} has failed: see {log.name}')
 
     if built and not os.path.exists(to):
