@@ -80,6 +80,9 @@ class Mutation:
         for code in (' '.join(self.old), ' '.join(self.new)):
             if any(code.count(a) != code.count(b) for a, b in ('()', '{}', '[]')):
                 sys.exit(f'mutation {number} is cut in a bracket: {code}')
+            if code.endswith(('&&', '||', '=', ',')) or \
+                    re.match(r'return\b[^;]*$', code):
+                sys.exit(f'mutation {number} is cut in an expression: {code}')
 
     def code(self):
         """What takes the place of the old code."""
