@@ -37,7 +37,10 @@ import sys
 import threading
 import time
 
-SELECTOR = '''#include <stdlib.h>
+# A header may be changed, too, and the file that includes it.
+SELECTOR = '''#ifndef WEIR_MUTATION
+#define WEIR_MUTATION
+#include <stdlib.h>
 static int weir_mutation;
 static void __attribute__((constructor(101))) weir_mutation_init(void)
 {
@@ -45,6 +48,7 @@ static void __attribute__((constructor(101))) weir_mutation_init(void)
 
 	weir_mutation = n ? atoi(n) : 0;
 }
+#endif
 #line 1
 '''
 
@@ -320,7 +324,9 @@ def known(path):
 
 # The simulator alone.
 
-SIM_SELECTOR = '''#include <fcntl.h>
+SIM_SELECTOR = '''#ifndef WEIR_MUTATION
+#define WEIR_MUTATION
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -347,6 +353,7 @@ static int weir_mutation_is_active(int n)
 		weir_mutation_ran[n] = 1;
 	return weir_mutation == n;
 }
+#endif
 #line 1
 '''
 
