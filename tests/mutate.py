@@ -87,6 +87,8 @@ class Mutation:
             if code.endswith(('&&', '||', '=', ',')) or \
                     re.match(r'return\b[^;]*$', code):
                 sys.exit(f'mutation {number} is cut in an expression: {code}')
+            if code.count('/*') != code.count('*/'):
+                sys.exit(f'mutation {number} is cut in a comment: {code}')
 
     def code(self):
         """What takes the place of the old code."""
