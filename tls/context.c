@@ -35,7 +35,7 @@ static const char *reason(void)
  */
 static void change_certificate(SSL *ssl, struct weir_tls_context *other)
 {
-	SSL_CTX *use = tls_context_use(other);
+	SSL_CTX *use = tls_context_use(other, NULL);
 	STACK_OF(X509_NAME) *names = SSL_get_client_CA_list(ssl);
 	X509_STORE *trusted = NULL;
 
@@ -182,9 +182,11 @@ static void set_callbacks(struct weir_tls_context *ctx, SSL_CTX *use)
 	SSL_CTX_set_session_cache_mode(use, SSL_SESS_CACHE_OFF);
 }
 
-static int load(struct weir_tls_context *ctx, SSL_CTX *use, const char *call)
+static int load(struct weir_tls_context *ctx, SSL_CTX *use,
+		struct tls_keys **keys, const char *call)
 {
 	const struct weir_tls_opts *o = &ctx->opts;
+	int err;
 
 	SSL_CTX_set_options(use, SSL_OP_NO_RENEGOTIATION |
 			    SSL_OP_NO_COMPRESSION |
@@ -201,7 +203,12 @@ static int load(struct weir_tls_context *ctx, SSL_CTX *use, const char *call)
 	if ((ctx->ciphers && SSL_CTX_set_cipher_list(use, ctx->ciphers) != 1) ||
 	    (ctx->suites && SSL_CTX_set_ciphersuites(use, ctx->suites) != 1))
 		return why(-EINVAL, "%s: there are no such ciphers", call);
-	return load_pair(ctx, use, call);
+	err = load_pair(ctx, use, call);
+	if (err || !ctx->psk_file)
+		return err;
+	tls_keys_use(use, o->flags & WEIR_TLS_SERVER, ctx->ciphers,
+		     ctx->suites);
+	return tls_keys_load(keys, ctx->psk_file, ctx->psk_name, call);
 }
 
 static SSL_CTX *new_ctx(const struct weir_tls_context *ctx)
@@ -214,8 +221,13 @@ static int check(const struct weir_tls_opts *o)
 {
 	if (o->flags & ~KNOWN)
 		return why(-EINVAL, CALL ": unknown flags");
-	if (o->flags & WEIR_TLS_SERVER && !o->cert_file)
-		return why(-EINVAL, CALL ": a server needs .cert_file");
+	if (o->flags & WEIR_TLS_SERVER && !o->cert_file && !o->psk_file)
+		return why(-EINVAL, CALL ": a server needs .cert_file or "
+			   ".psk_file");
+	if (o->flags & WEIR_TLS_SERVER ? o->psk_name != NULL :
+					 !o->psk_file != !o->psk_name)
+		return why(-EINVAL, CALL ": a client needs .psk_name with "
+			   ".psk_file, and a server has none");
 	if ((o->min_version && (o->min_version < WEIR_TLS_1_2 ||
 				o->min_version > WEIR_TLS_1_3)) ||
 	    (o->max_version && (o->max_version < WEIR_TLS_1_2 ||
@@ -238,7 +250,9 @@ static int keep(struct weir_tls_context *ctx, const struct weir_tls_opts *o)
 	    copy(&ctx->key_file, o->key_file) ||
 	    copy(&ctx->ca_file, o->ca_file) || copy(&ctx->ca_dir, o->ca_dir) ||
 	    copy(&ctx->ciphers, o->ciphers) ||
-	    copy(&ctx->suites, o->ciphersuites))
+	    copy(&ctx->suites, o->ciphersuites) ||
+	    copy(&ctx->psk_file, o->psk_file) ||
+	    copy(&ctx->psk_name, o->psk_name))
 		return why(-ENOMEM, CALL ": no memory");
 	return load_alpn(ctx, o->alpn);
 }
@@ -264,7 +278,7 @@ int weir_tls_context_create(struct weir_tls_context **ret,
 	ctx->use = new_ctx(ctx);
 	err = ctx->use ? keep(ctx, &o) : why(-ENOMEM, CALL ": no memory");
 	if (!err)
-		err = load(ctx, ctx->use, CALL);
+		err = load(ctx, ctx->use, &ctx->keys, CALL);
 	if (!err)
 		err = load_trust(ctx, ctx->use);
 	if (err)
@@ -278,40 +292,48 @@ int weir_tls_context_create(struct weir_tls_context **ret,
 int weir_tls_context_reload(struct weir_tls_context *ctx)
 {
 	SSL_CTX *fresh = new_ctx(ctx), *old, *replaced;
-	unsigned char keys[TICKET_KEYS];
+	struct tls_keys *keys = NULL, *replaced_keys;
+	unsigned char ticket_keys[TICKET_KEYS];
 	int err;
 
 	if (!fresh)
 		return why(-ENOMEM, "weir_tls_context_reload: no memory");
-	err = load(ctx, fresh, "weir_tls_context_reload");
+	err = load(ctx, fresh, &keys, "weir_tls_context_reload");
 	if (err) {
 		SSL_CTX_free(fresh);
 		return err;
 	}
-	old = tls_context_use(ctx);
+	old = tls_context_use(ctx, NULL);
 	X509_STORE_up_ref(SSL_CTX_get_cert_store(old));
 	SSL_CTX_set_cert_store(fresh, SSL_CTX_get_cert_store(old));
 	if (ctx->ca_file && ctx->opts.flags & WEIR_TLS_SERVER)
 		SSL_CTX_set_client_CA_list(fresh, SSL_dup_CA_list(
 				SSL_CTX_get_client_CA_list(old)));
-	if (SSL_CTX_get_tlsext_ticket_keys(old, keys, sizeof(keys)) == 1)
-		SSL_CTX_set_tlsext_ticket_keys(fresh, keys, sizeof(keys));
+	if (SSL_CTX_get_tlsext_ticket_keys(old, ticket_keys,
+					   sizeof(ticket_keys)) == 1)
+		SSL_CTX_set_tlsext_ticket_keys(fresh, ticket_keys,
+					       sizeof(ticket_keys));
 	pthread_mutex_lock(&ctx->lock);
 	replaced = ctx->use;
+	replaced_keys = ctx->keys;
 	ctx->use = fresh;
+	ctx->keys = keys;
 	pthread_mutex_unlock(&ctx->lock);
+	tls_keys_put(replaced_keys);
 	SSL_CTX_free(replaced);
 	SSL_CTX_free(old);
 	return 0;
 }
 
-SSL_CTX *tls_context_use(struct weir_tls_context *ctx)
+SSL_CTX *tls_context_use(struct weir_tls_context *ctx, struct tls_keys **keys)
 {
 	SSL_CTX *use;
 
 	pthread_mutex_lock(&ctx->lock);
 	use = ctx->use;
 	SSL_CTX_up_ref(use);
+	if (keys)
+		*keys = tls_keys_get(ctx->keys);
 	pthread_mutex_unlock(&ctx->lock);
 	return use;
 }
@@ -326,6 +348,7 @@ void weir_tls_context_destroy(struct weir_tls_context *ctx)
 	if (!ctx || atomic_fetch_sub(&ctx->refs, 1) != 1)
 		return;
 	SSL_CTX_free(ctx->use);
+	tls_keys_put(ctx->keys);
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx->cert_file);
 	free(ctx->key_file);
@@ -333,5 +356,7 @@ void weir_tls_context_destroy(struct weir_tls_context *ctx)
 	free(ctx->ca_dir);
 	free(ctx->ciphers);
 	free(ctx->suites);
+	free(ctx->psk_file);
+	free(ctx->psk_name);
 	free(ctx);
 }

@@ -1,6 +1,7 @@
 # libweir-tls: TLS as streams, on OpenSSL.
 libweir_tls_la_SOURCES = \
 	%D%/context.c \
+	%D%/psk.c \
 	%D%/stream.c \
 	%D%/tls.h
 libweir_tls_la_CFLAGS = $(AM_CFLAGS) $(LIBSSL_CFLAGS) $(OPENSSL_CFLAGS)

@@ -31,6 +31,7 @@ struct conn {
 	struct weir_reactor *reactor;
 	struct weir_stream *lower;
 	struct weir_tls_context *ctx;
+	struct tls_keys *keys;		/* Of the context when it began. */
 	SSL *ssl;
 	SSL_SESSION *session;		/* The newest. */
 
@@ -348,6 +349,7 @@ static void conn_free(struct conn *c)
 				 SSL_RECEIVED_SHUTDOWN);
 	SSL_free(c->ssl);
 	SSL_SESSION_free(c->session);
+	tls_keys_put(c->keys);
 	weir_tls_context_destroy(c->ctx);
 	free(c);
 }
@@ -513,6 +515,15 @@ int tls_new_session(SSL *ssl, SSL_SESSION *session)
 	return 1;
 }
 
+const struct tls_keys *tls_keys_of(SSL *ssl, const char **name)
+{
+	struct conn *c = SSL_get_app_data(ssl);
+
+	if (name)
+		*name = c->ctx->psk_name;
+	return c->keys;
+}
+
 /* Neither SNI nor certificates have the dot at the end of an absolute name. */
 static int set_host(SSL *ssl, const char *host)
 {
@@ -538,7 +549,7 @@ static int set_host(SSL *ssl, const char *host)
 
 static int prepare(struct conn *c, const struct weir_tls_stream_opts *o)
 {
-	SSL_CTX *use = tls_context_use(c->ctx);
+	SSL_CTX *use = tls_context_use(c->ctx, &c->keys);
 	BIO *bio = method ? BIO_new(method) : NULL;
 
 	c->ssl = SSL_new(use);

@@ -105,7 +105,7 @@ static inline void tls_end(void)
 {
 	static const char *const names[] = {
 		"ca.pem", "server.pem", "rsa.pem", "other.pem", "expired.pem",
-		"client.pem", "live.pem", "rubbish.pem",
+		"client.pem", "live.pem", "rubbish.pem", "keys.psk",
 	};
 
 	for (size_t i = 0; i < N_OF(names); i++)

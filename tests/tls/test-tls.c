@@ -365,6 +365,121 @@ static void clients_have_certificates_if_needed(void **state)
 	pair_end(&p);
 }
 
+static const char *keys_file(const char *lines)
+{
+	FILE *f = fopen(tls_path("keys.psk"), "w");
+
+	assert_non_null(f);
+	fputs(lines, f);
+	assert_int_equal(fclose(f), 0);
+	return tls_path("keys.psk");
+}
+
+#define KEY_1 "000102030405060708090a0b0c0d0e0f"
+#define KEY_2 "101112131415161718191A1B1C1D1E1F"
+#define ANNS "ann:" KEY_1 "\n"
+
+/* A client with the keys in @client, and a server with those in @server. */
+static void keys_begin(struct pair *p, void **state, const char *client,
+		       const char *name, const char *server, const char *cert,
+		       uint16_t version)
+{
+	struct weir_tls_opts c = client_opts(), s = server_opts("server.pem");
+
+	if (!p->r)
+		p->r = start_reactor(state);
+	p->host = "server.test";
+	c.psk_name = name;
+	s.cert_file = cert;
+	c.max_version = version;
+	c.psk_file = keys_file(client);
+	if (weir_tls_context_create(&p->ctx[CLIENT], &c))
+		fail_msg("%s", weir_why());
+	s.psk_file = keys_file(server);
+	if (weir_tls_context_create(&p->ctx[SERVER], &s))
+		fail_msg("%s", weir_why());
+}
+
+static void keys_in_common_need_no_certificates(void **state)
+{
+	static const uint16_t versions[] = { WEIR_TLS_1_2, WEIR_TLS_1_3 };
+	struct pair p = { 0 };
+
+	for (size_t i = 0; i < 2 * N_OF(versions); i++) {
+		keys_begin(&p, state, ANNS "# bob is away\n\n", "ann",
+			   "bob:" KEY_2 "\n" ANNS,
+			   i & 2 ? tls_path("server.pem") : NULL, versions[i & 1]);
+		pair_shake(&p);
+		assert_int_equal(info_of(&p, CLIENT).version, versions[i & 1]);
+		assert_string_equal(info_of(&p, CLIENT).subject, "");
+		move(&p, CLIENT, 100000, 5000);
+		move(&p, SERVER, 100000, 5000);
+		pair_end(&p);
+	}
+}
+
+/* Nor a name that is not known, without a certificate to fall back to. */
+static void keys_that_differ_fail_the_handshake(void **state)
+{
+	static const uint16_t versions[] = { WEIR_TLS_1_2, WEIR_TLS_1_3 };
+	static const char *const servers[] = { "ann:" KEY_2 "\n",
+					       "ann:" KEY_1 "00\n",
+					       "anna:" KEY_1 "\n" };
+	struct pair p = { 0 };
+
+	for (size_t i = 0; i < 2 * N_OF(servers); i++) {
+		keys_begin(&p, state, ANNS, "ann", servers[i / 2], NULL,
+			   versions[i % 2]);
+		pair_connect(&p);
+		assert_int_equal(result(p.r, &p.shook[SERVER]), -EPROTO);
+		assert_int_equal(result(p.r, &p.shook[CLIENT]), -EPROTO);
+		pair_end(&p);
+	}
+}
+
+static void server_without_the_name_shows_its_certificate(void **state)
+{
+	struct pair p = { 0 };
+
+	keys_begin(&p, state, ANNS, "ann", "bob:" KEY_2 "\n",
+		   tls_path("server.pem"), 0);
+	pair_shake(&p);
+	assert_string_equal(info_of(&p, CLIENT).subject, "/CN=server.test");
+	pair_close(&p);
+	/* Which is believed only for its name. */
+	p.host = "other.test";
+	pair_connect(&p);
+	assert_int_equal(result(p.r, &p.shook[CLIENT]), -EKEYREJECTED);
+	pair_end(&p);
+}
+
+static void keys_are_reloaded(void **state)
+{
+	struct pair p = { 0 }, old;
+
+	keys_begin(&p, state, ANNS, "ann", ANNS, NULL, 0);
+	pair_shake(&p);
+	old = p;
+	keys_file("bob:" KEY_2 "\n");
+	assert_int_equal(weir_tls_context_reload(p.ctx[SERVER]), 0);
+	assert_int_equal(weir_tls_context_reload(p.ctx[CLIENT]), -ENOENT);
+	pair_connect(&p);
+	assert_int_equal(result(p.r, &p.shook[CLIENT]), -EPROTO);
+	move(&old, CLIENT, 1000, 1000);
+	pair_close(&old);
+	pair_close(&p);
+	keys_file(ANNS);
+	assert_int_equal(weir_tls_context_reload(p.ctx[SERVER]), 0);
+	pair_shake(&p);
+	pair_close(&p);
+	/* A reload that fails changes nothing. */
+	keys_file("ann:" KEY_1 "0\n");
+	assert_int_equal(weir_tls_context_reload(p.ctx[SERVER]),
+			 -EKEYREJECTED);
+	pair_shake(&p);
+	pair_end(&p);
+}
+
 static int likes(void *arg, const char *name)
 {
 	return !strcmp(name, arg);
@@ -1026,6 +1141,39 @@ static void contexts_say_what_is_wrong(void **state)
 			      s.key_file = tls_path("other.pem")));
 	WRONG(-EKEYREJECTED, (c.arg = &c,
 			      s.cert_file = tls_path("rubbish.pem")));
+	WRONG(-EINVAL, c.psk_name = "ann");
+	WRONG(-EINVAL, c.psk_file = keys_file(ANNS));
+	WRONG(-EINVAL, (c.arg = &c, s.psk_file = keys_file(ANNS),
+			s.psk_name = "ann"));
+	WRONG(-ENOENT, (c.psk_file = "missing.psk", c.psk_name = "ann"));
+	WRONG(-ENOENT, (c.psk_file = keys_file(ANNS), c.psk_name = "bob"));
+#define WRONG_KEYS(words, lines)                                             \
+	do {                                                                 \
+		WRONG(-EKEYREJECTED, (c.psk_file = keys_file(lines),         \
+				      c.psk_name = "ann"));                  \
+		assert_non_null(strstr(weir_why(), words));                  \
+	} while (0)
+	WRONG_KEYS("has no keys", "# none\n");
+	WRONG_KEYS("line 2: a line is NAME:KEY", ANNS "bob\n");
+	WRONG_KEYS("line 1: a line is NAME:KEY", ":" KEY_1 "\n");
+	WRONG_KEYS("hexadecimal", "ann:" KEY_1 "0\n");
+	WRONG_KEYS("hexadecimal", "ann:" KEY_1 "0g\n");
+	WRONG_KEYS("at least 16 bytes", "ann:0001020304\n");
+	WRONG_KEYS("there twice", ANNS ANNS);
+	{
+		char line[2000];
+
+		memset(line, '0', sizeof(line));
+		memcpy(line, "ann:", 4);
+		line[4 + 2 * 257] = 0;
+		WRONG_KEYS("at most 256 bytes", line);
+		line[1000] = 0;
+		memset(line, '0', 999);
+		WRONG_KEYS("too long", line);
+		memset(line, 'a', 128);
+		strcpy(line + 128, ":" KEY_1);
+		WRONG_KEYS("at most 127 bytes", line);
+	}
 	weir_tls_context_destroy(NULL);
 	weir_tls_session_free(NULL);
 }
@@ -1079,6 +1227,10 @@ int main(void)
 		CASE(chosen_context_changes_no_trust),
 		CASE(name_function_may_close_its_stream),
 		CASE(sessions_are_resumed),
+		CASE(keys_in_common_need_no_certificates),
+		CASE(keys_that_differ_fail_the_handshake),
+		CASE(server_without_the_name_shows_its_certificate),
+		CASE(keys_are_reloaded),
 		CASE(certificates_are_reloaded),
 		REAL(threads_reload_at_the_same_time),
 		CASE(directions_end_alone),

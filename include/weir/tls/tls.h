@@ -82,13 +82,22 @@ typedef int weir_tls_name_fn(void *arg, const char *name,
 /*
  * Options of a context.  Set .size to the size of the struct; 0 is the default of
  * every other member.
+ *
+ * .psk_file has lines "NAME:KEY", the key of 16 to 256 bytes in hexadecimal, as
+ * psktool(1) writes them; lines that begin with # are comments.  Two ends that have
+ * the same key under the same name need no certificates: a client that proves to have
+ * one is not asked for its certificate, also with WEIR_TLS_NEED_CERT.  In TLS 1.3, a
+ * server that does not know the client's name shows its certificate instead, if it has
+ * one; and keys need a suite of .ciphersuites with SHA-256, the server's first.  A key
+ * that is not the same fails the handshake.
  */
 struct weir_tls_opts {
 	size_t size;
 	uint32_t flags;			/* WEIR_TLS_ */
 	uint16_t min_version;		/* 0: WEIR_TLS_1_2 */
 	uint16_t max_version;		/* 0: the newest. */
-	const char *cert_file;		/* PEM, with the chain; servers need it. */
+	const char *cert_file;		/* PEM, with the chain; servers need it,
+					 * or .psk_file. */
 	const char *key_file;		/* PEM; NULL: in .cert_file. */
 	const char *ca_file;		/* PEM; NULL: with .ca_dir, none, */
 	const char *ca_dir;		/* without both, those of the system. */
@@ -98,21 +107,25 @@ struct weir_tls_opts {
 	weir_tls_alpn_fn *choose_alpn;	/* Server: instead of .alpn. */
 	weir_tls_name_fn *choose_name;	/* Server: by SNI. */
 	void *arg;			/* Of these functions. */
+	const char *psk_file;		/* Keys that both ends have; NULL: none. */
+	const char *psk_name;		/* Client: whose of them it is. */
 };
 
 /*
- * Create a context: a certificate, the trusted CAs, and what it allows.
+ * Create a context: a certificate, the trusted CAs, keys, and what it allows.
  *
  * It reads files.
  *
  * Returns 0 with *@ret set, to be freed by weir_tls_context_destroy(), or
  *   -EINVAL       @opts is NULL or has no .size, unknown flags or versions, an
- *                 empty name in .alpn, or ciphers that do not exist; or a server
- *                 without .cert_file
+ *                 empty name in .alpn, or ciphers that do not exist; a server has
+ *                 neither .cert_file nor .psk_file, or .psk_name; or a client has
+ *                 only one of .psk_file and .psk_name
  *   -E2BIG        @opts sets a member that this version does not have
- *   -ENOENT       a file is missing or cannot be read
+ *   -ENOENT       a file is missing or cannot be read, or has no key of .psk_name
  *   -EKEYREJECTED a file is no certificate or key, or they do not belong
- *                 together; weir_why() has OpenSSL's reason
+ *                 together; weir_why() has OpenSSL's reason, or the line of
+ *                 .psk_file
  *   -ENOMEM       no memory
  *
  * Any thread.  Blocks while it reads the files.
@@ -123,14 +136,14 @@ WEIR_API int weir_tls_context_create(struct weir_tls_context **ret,
 				     const struct weir_tls_opts *opts);
 
 /*
- * Read the certificate and the key of @ctx again, from the files it was created
- * with, for handshakes that begin from now on.
+ * Read the certificate and the keys of @ctx again, from the files it was created
+ * with, for streams that are created from now on.
  *
  * Streams go on, and sessions of before can be resumed.  If it fails, nothing
  * has changed.
  *
  * Returns 0, or
- *   -ENOENT       a file is missing or cannot be read
+ *   -ENOENT       a file is missing or cannot be read, or has no key of .psk_name
  *   -EKEYREJECTED a file is no certificate or key, or they do not belong
  *                 together
  *   -ENOMEM       no memory
