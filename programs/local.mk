@@ -86,9 +86,14 @@ noinst_LIBRARIES += %D%/weir-nbd/libserver.a
 	%D%/weir-nbd/server.c \
 	%D%/weir-nbd/server.h \
 	%D%/weir-nbd/weir-nbd.h
+if HAVE_OPENSSL
+%C%_weir_nbd_libserver_a_SOURCES += %D%/weir-nbd/tls.c
+else
+%C%_weir_nbd_libserver_a_SOURCES += %D%/weir-nbd/no-tls.c
+endif
 %C%_weir_nbd_libserver_a_CPPFLAGS = $(hardened_cppflags)
 %C%_weir_nbd_libserver_a_CFLAGS = $(hardened_cflags)
-nbd_server = %D%/weir-nbd/libserver.a $(block)
+nbd_server = %D%/weir-nbd/libserver.a $(weir_tls) $(block)
 
 bin_PROGRAMS += %D%/weir-nbd/weir-nbd
 %C%_weir_nbd_weir_nbd_CPPFLAGS = $(hardened_cppflags)

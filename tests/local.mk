@@ -111,6 +111,9 @@ test_scripts = %D%/check-abi.sh %D%/check-bits.sh %D%/check-examples.sh \
 	%D%/check-symbols.sh %D%/interop/dns-server.sh %D%/interop/http-files.sh \
 	%D%/interop/weir-nbd.sh %D%/interop/weir-proxy.sh \
 	$(bench_scripts)
+if HAVE_OPENSSL
+test_scripts += %D%/interop/weir-nbd-tls.sh
+endif
 # Those of them that run benchmarks: "make check pkglibexec_PROGRAMS= bench_scripts="
 # does without.
 bench_scripts = %D%/check-install.sh %D%/programs/test-weir-bench.sh
@@ -196,7 +199,8 @@ EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/abi/libweir-rdma.abi %D%/abi/libweir-resolve.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir-tls.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
 	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
-	%D%/interop/weir-nbd.py %D%/programs/weir-proxy-tls.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \
+	%D%/interop/weir-nbd.py %D%/interop/weir-nbd-tls.py %D%/interop/weir-nbd-tls.sh \
+	%D%/programs/weir-proxy-tls.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \
 	%D%/models/close.pml %D%/models/group.pml %D%/models/hop.pml \
 	%D%/models/mailbox.pml %D%/models/pool.pml %D%/models/spsc.pml \
 	%D%/models/sync.pml %D%/mutate.py %D%/mutations.txt \

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <weir/file.h>
+#include <weir/stream.h>
 
 #include "weir-nbd.h"
 
@@ -22,7 +23,6 @@
 
 const char conn_too_many[] = "too many connections (--connections)";
 
-static void on_rx(struct weir_op *op, int64_t res);
 static void on_tx(struct weir_op *op, int64_t res);
 static void on_flush(struct weir_op *op, int64_t res);
 
@@ -38,7 +38,7 @@ struct conn *conn_make(struct server *server, struct core *core,
 	c->core = core;
 	c->peer = peer;
 	c->fd = fd;
-	weir_op_init(&c->rx_op, on_rx);
+	weir_op_init(&c->rx_op, conn_on_rx);
 	weir_op_init(&c->tx_op, on_tx);
 	weir_op_init(&c->flush_op, on_flush);
 	c->ready_end = &c->ready;
@@ -173,6 +173,13 @@ void conn_drop(struct conn *c)
 		block_queue_cancel(&c->queue);
 }
 
+/* What was said is to be sent, and nothing more is heard. */
+void conn_end(struct conn *c)
+{
+	c->ending = true;
+	c->head = c->tail;
+}
+
 static void on_settled(struct block_queue *q)
 {
 	conn_pump(weir_container_of(q, struct conn, queue));
@@ -219,7 +226,7 @@ static uint64_t idle_end(struct conn *c)
 	return c->active_ns + c->server->opts.idle_s * WEIR_SEC;
 }
 
-static uint64_t hello_end(const struct conn *c)
+uint64_t conn_hello_end(const struct conn *c)
 {
 	return c->hello_began_ns + c->server->opts.handshake_s * WEIR_SEC;
 }
@@ -229,7 +236,7 @@ static uint64_t hello_end(const struct conn *c)
 static uint64_t rx_deadline(struct conn *c)
 {
 	if (c->state < SERVING)
-		return hello_end(c);
+		return conn_hello_end(c);
 	if (is_between_requests(c)) {
 		c->half_ends_ns = 0;
 		return idle_end(c);
@@ -242,6 +249,18 @@ static uint64_t rx_deadline(struct conn *c)
 	return c->half_ends_ns;
 }
 
+/* Some of @len bytes, or all of them. */
+static int receive_into(struct conn *c, void *buf, uint32_t len, bool all)
+{
+	struct weir_reactor *r = c->core->reactor;
+
+	if (!c->tls)
+		return weir_recv(r, &c->rx_op, c->fd, buf, len,
+				 all ? WEIR_SOCK_ALL : 0);
+	return all ? weir_stream_read_exact(c->tls, &c->rx_op, buf, len) :
+		     weir_stream_read(c->tls, &c->rx_op, buf, len);
+}
+
 static void receive(struct conn *c)
 {
 	struct request *w = c->filling;
@@ -252,14 +271,13 @@ static void receive(struct conn *c)
 	c->direct = rest >= DIRECT_MIN && !c->export->base;
 	weir_op_set_deadline(&c->rx_op, rx_deadline(c));
 	if (c->direct) {
-		err = weir_recv(c->core->reactor, &c->rx_op, c->fd,
-				w->data + w->got, rest, WEIR_SOCK_ALL);
+		err = receive_into(c, w->data + w->got, rest, true);
 	} else {
 		memmove(c->rx, c->rx + c->head, c->tail - c->head);
 		c->tail -= c->head;
 		c->head = 0;
-		err = weir_recv(c->core->reactor, &c->rx_op, c->fd,
-				c->rx + c->tail, RX_BYTES - c->tail, 0);
+		err = receive_into(c, c->rx + c->tail, RX_BYTES - c->tail,
+				   false);
 	}
 	if (err) {
 		conn_drop(c);
@@ -274,7 +292,7 @@ static bool is_idle(struct conn *c)
 	return idle_end(c) <= weir_reactor_now(c->core->reactor);
 }
 
-static void on_rx(struct weir_op *op, int64_t res)
+void conn_on_rx(struct weir_op *op, int64_t res)
 {
 	struct conn *c = weir_container_of(op, struct conn, rx_op);
 
@@ -301,6 +319,9 @@ static int iov_send(struct conn *c)
 {
 	bool in_place = c->export && c->export->base;
 
+	if (c->tls)
+		return weir_stream_writev(c->tls, &c->tx_op, c->iov, c->n_iov,
+					  0);
 	return weir_sendv(c->core->reactor, &c->tx_op, c->fd, c->iov, c->n_iov,
 			  in_place ? WEIR_SOCK_VOLATILE : 0);
 }
@@ -325,7 +346,7 @@ void conn_send(struct conn *c)
 	uint64_t timeout = c->server->opts.timeout_s * WEIR_SEC;
 	uint64_t now = weir_reactor_now(c->core->reactor);
 
-	c->tx_ends_ns = c->state < SERVING ? hello_end(c) : now + timeout;
+	c->tx_ends_ns = c->state < SERVING ? conn_hello_end(c) : now + timeout;
 	c->core->counts.sends++;
 	send_next(c);
 }
@@ -418,7 +439,11 @@ static void check_end(struct conn *c)
 {
 	bool half = c->refused || c->filling;
 
-	if (c->used == half && !c->sending)
+	if (c->used != half || c->sending)
+		return;
+	if (c->tls)
+		tls_say_end(c);
+	else
 		conn_drop(c);
 }
 
@@ -437,6 +462,8 @@ void conn_pump(struct conn *c)
 		else if (!c->receiving && !c->flushing)
 			receive(c);
 	}
+	if (c->state == CLOSING && !c->busy && !c->queue.busy && c->tls)
+		tls_end(c);
 	if (c->state == CLOSING && !c->busy && !c->queue.busy)
 		conn_free(c);
 }

@@ -33,10 +33,15 @@ void hello_begin(struct conn *c)
 
 void hello_sent(struct conn *c)
 {
-	if (c->then == GO_SERVE)
+	int then = c->then;
+
+	c->then = GO_ON;
+	if (then == GO_SERVE)
 		conn_serve(c);
-	else if (c->then == GO_AWAY)
-		conn_drop(c);
+	else if (then == GO_TLS)
+		tls_begin(c);
+	else if (then == GO_AWAY)
+		conn_end(c);
 }
 
 static void add(struct conn *c, const void *data, size_t len)
@@ -281,7 +286,17 @@ static void do_meta_context(struct conn *c, const struct option_msg *o)
 
 static void do_starttls(struct conn *c, const struct option_msg *o)
 {
-	finish(c, o, NBD_REP_ERR_UNSUP, "this server has no TLS");
+	if (!c->server->tls) {
+		finish(c, o, NBD_REP_ERR_UNSUP, "this server has no TLS");
+	} else if (c->tls) {
+		finish(c, o, NBD_REP_ERR_INVALID, "TLS is in use already");
+	} else {
+		/* Anybody may have made the client's choices. */
+		c->structured = false;
+		c->status_of = NULL;
+		c->then = GO_TLS;
+		finish(c, o, NBD_REP_ACK, "");
+	}
 }
 
 static void do_structured(struct conn *c, const struct option_msg *o)
@@ -311,10 +326,20 @@ static const struct {
 	[NBD_OPT_SET_META_CONTEXT] = { do_meta_context, false },
 };
 
+static bool lacks_tls(const struct conn *c, uint32_t type)
+{
+	return c->server->opts.tls == TLS_REQUIRE && !c->tls &&
+	       type != NBD_OPT_STARTTLS && type != NBD_OPT_ABORT;
+}
+
 static void do_option(struct conn *c, const struct option_msg *o)
 {
 	c->reply_end = c->cell_base;
-	if (o->type >= sizeof(options) / sizeof(options[0]) ||
+	if (lacks_tls(c, o->type) && o->type == NBD_OPT_EXPORT_NAME)
+		conn_drop(c);
+	else if (lacks_tls(c, o->type))
+		finish(c, o, NBD_REP_ERR_TLS_REQD, "this server wants TLS");
+	else if (o->type >= sizeof(options) / sizeof(options[0]) ||
 	    !options[o->type].fn)
 		finish(c, o, NBD_REP_ERR_UNSUP, "no such option");
 	else if (options[o->type].no_data && o->len)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: CC0-1.0 */
-/* The program: a server on the reactors of a group, which signals stop. */
+/* The program: a server on the reactors of a group, which signals stop, or have read
+ * its certificate again. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <inttypes.h>
@@ -11,12 +12,13 @@
 
 #include "weir-nbd.h"
 
-static const int signals[] = { SIGINT, SIGTERM };
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+#define SIGNALS ((int)(sizeof(signals) / sizeof(signals[0])))
 
 static struct {
 	struct server *server;
 	struct weir_group *group;
-	struct weir_signal *signals[2];
+	struct weir_signal *signals[SIGNALS];
 	bool stopping, failed;
 } program;
 
@@ -31,7 +33,11 @@ static void on_stopped(struct server *server, int err, void *arg)
 static void on_signal(struct weir_signal *signal,
 		      const struct signalfd_siginfo *info, void *arg)
 {
-	(void)signal, (void)info, (void)arg;
+	(void)signal, (void)arg;
+	if (info->ssi_signo == SIGHUP) {
+		tls_reload(program.server);
+		return;
+	}
 	if (program.stopping)
 		weir_group_stop(program.group);
 	else
@@ -42,7 +48,7 @@ static void on_signal(struct weir_signal *signal,
 static void end_core(struct weir_group *group, uint32_t core, void *arg)
 {
 	(void)group, (void)arg;
-	for (int i = 0; i < 2 && core == 0; i++) {
+	for (int i = 0; i < SIGNALS && core == 0; i++) {
 		weir_signal_destroy(program.signals[i]);
 		program.signals[i] = NULL;
 	}
@@ -54,11 +60,13 @@ static void end_core(struct weir_group *group, uint32_t core, void *arg)
 static int begin_core(struct weir_group *group, uint32_t core, void *arg)
 {
 	struct weir_reactor *reactor = weir_group_reactor(group, core);
+	/* Without TLS there is nothing to read, and a hangup is the end. */
+	int n = program.server->opts.tls ? SIGNALS : SIGNALS - 1;
 	int err = core_begin(program.server, core, reactor);
 
 	if (err)
 		return err;
-	for (int i = 0; i < 2 && core == 0 && !err; i++)
+	for (int i = 0; i < n && core == 0 && !err; i++)
 		err = weir_signal_create(&program.signals[i], reactor,
 					 signals[i], on_signal, NULL);
 	if (err)

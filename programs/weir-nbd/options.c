@@ -15,7 +15,8 @@
 
 enum { OPT_EXPORT = 256, OPT_UNIX, OPT_ADDRESS, OPT_PORT, OPT_CORES,
        OPT_CONNECTIONS, OPT_PER_PEER, OPT_TIMEOUT, OPT_HANDSHAKE, OPT_IDLE,
-       OPT_GRACE, OPT_STATS, OPT_VERSION };
+       OPT_GRACE, OPT_TLS, OPT_TLS_CERTIFICATES, OPT_TLS_PSK,
+       OPT_TLS_VERIFY_PEER, OPT_STATS, OPT_VERSION };
 
 static const char shorts[] = ":hqr";
 static const struct option options[] = {
@@ -24,6 +25,10 @@ static const struct option options[] = {
 	{ "unix", required_argument, NULL, OPT_UNIX },
 	{ "address", required_argument, NULL, OPT_ADDRESS },
 	{ "port", required_argument, NULL, OPT_PORT },
+	{ "tls", required_argument, NULL, OPT_TLS },
+	{ "tls-certificates", required_argument, NULL, OPT_TLS_CERTIFICATES },
+	{ "tls-psk", required_argument, NULL, OPT_TLS_PSK },
+	{ "tls-verify-peer", no_argument, NULL, OPT_TLS_VERIFY_PEER },
 	{ "cores", required_argument, NULL, OPT_CORES },
 	{ "connections", required_argument, NULL, OPT_CONNECTIONS },
 	{ "per-peer", required_argument, NULL, OPT_PER_PEER },
@@ -56,6 +61,14 @@ static const char help[] =
 "      --unix=PATH       listen at a UNIX socket, which is the owner's alone\n"
 "      --address=ADDRESS listen at a TCP address (127.0.0.1)\n"
 "      --port=PORT       of it; 0: any that is free (" STRING(PORT) ")\n"
+"\n"
+"TLS, as nbdkit has it:\n"
+"      --tls=MODE        off; on: clients may use it; require: they must (require\n"
+"                        with one of the next two, otherwise off)\n"
+"      --tls-certificates=DIR\n"
+"                        with server-cert.pem, server-key.pem and ca-cert.pem\n"
+"      --tls-psk=FILE    keys that clients have, too, as psktool(1) makes them\n"
+"      --tls-verify-peer clients need a certificate by ca-cert.pem\n"
 "\n"
 "Limits:\n"
 "      --cores=N         reactors; 0: one for each CPU (0)\n"
@@ -145,6 +158,35 @@ static int parse_tcp(struct opts *o, int c, const char *arg)
 	return parse_number("port", arg, 0, 65535, &port);
 }
 
+static int parse_tls(enum tls_mode *ret, const char *arg)
+{
+	static const char *const modes[] = { "off", "on", "require" };
+
+	for (int i = TLS_OFF; i <= TLS_REQUIRE; i++)
+		if (!strcmp(arg, modes[i])) {
+			*ret = (enum tls_mode)i;
+			return 0;
+		}
+	usage_error("--tls=%s: it is off, on or require", arg);
+	return -1;
+}
+
+/* @said: --tls was given. */
+static int check_tls(struct opts *o, bool said)
+{
+	bool has_keys = o->tls_dir || o->tls_psk;
+
+	if (!said)
+		o->tls = has_keys ? TLS_REQUIRE : TLS_OFF;
+	if (o->tls && !has_keys)
+		usage_error("--tls needs --tls-certificates or --tls-psk");
+	else if (o->tls_verify_peer && !o->tls_dir)
+		usage_error("--tls-verify-peer needs --tls-certificates");
+	else
+		return 0;
+	return -1;
+}
+
 static int parse_one(struct server *server, int c, char *arg)
 {
 	struct opts *o = &server->opts;
@@ -178,6 +220,17 @@ static int parse_one(struct server *server, int c, char *arg)
 		return parse_number("timeout", arg, 1, 86400, &o->timeout_s);
 	case OPT_GRACE:
 		return parse_number("grace", arg, 0, 86400, &o->grace_s);
+	case OPT_TLS:
+		return parse_tls(&o->tls, arg);
+	case OPT_TLS_CERTIFICATES:
+		o->tls_dir = arg;
+		return 0;
+	case OPT_TLS_PSK:
+		o->tls_psk = arg;
+		return 0;
+	case OPT_TLS_VERIFY_PEER:
+		o->tls_verify_peer = true;
+		return 0;
 	case OPT_STATS:
 		o->stats = true;
 		return 0;
@@ -191,6 +244,7 @@ static int parse_one(struct server *server, int c, char *arg)
 int options_parse(struct server *server, int argc, char **argv)
 {
 	char wrong[OPTION_TEXT];
+	bool said_tls = false;
 	int c;
 
 	opterr = 0;
@@ -212,7 +266,10 @@ int options_parse(struct server *server, int argc, char **argv)
 		}
 		if (parse_one(server, c, optarg))
 			return EXIT_USAGE;
+		said_tls |= c == OPT_TLS;
 	}
+	if (check_tls(&server->opts, said_tls))
+		return EXIT_USAGE;
 	for (; optind < argc; optind++)
 		if (parse_export(server, argv[optind], block_parse_operand))
 			return EXIT_USAGE;

@@ -34,7 +34,7 @@ static bool have_pipe(struct conn *c)
 /* Whether the @len bytes of @rq go this way, behind what c->iov has. */
 bool pages_take(struct conn *c, const struct request *rq, uint32_t len)
 {
-	if (len < PAGES_MIN || !c->export->base || !have_pipe(c))
+	if (len < PAGES_MIN || c->tls || !c->export->base || !have_pipe(c))
 		return false;
 	c->pages.rest = (struct iovec){ rq->data, len };
 	return true;

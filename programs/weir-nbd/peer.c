@@ -104,7 +104,9 @@ static void describe(int fd, char *buf, size_t size)
 			 NI_NUMERICHOST))
 		return;
 	len = sizeof(cred);
-	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+	/* The address of one that has gone is not known any more. */
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) &&
+	    cred.pid > 0)
 		snprintf(buf, size, "process %d", (int)cred.pid);
 	else
 		snprintf(buf, size, "a client");

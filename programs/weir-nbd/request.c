@@ -291,8 +291,7 @@ static bool take_header(struct conn *c)
 		return false;
 	}
 	if (get16(p + 6) == NBD_CMD_DISC) {
-		c->ending = true;
-		c->head = c->tail;
+		conn_end(c);
 		return false;
 	}
 	c->blocked = !rq;

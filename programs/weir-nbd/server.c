@@ -34,6 +34,7 @@ int server_create(struct server **ret, int argc, char **argv)
 void server_destroy(struct server *server)
 {
 	listen_close(server);
+	tls_close(server);
 	for (uint32_t i = 0; i < server->n_exports; i++)
 		block_close(&server->exports[i]);
 	free(server);
@@ -59,6 +60,8 @@ int server_open(struct server *server)
 {
 	int err = open_exports(server);
 
+	if (!err)
+		err = tls_open(server);
 	return err ? err : listen_open(server);
 }
 

@@ -72,6 +72,7 @@ enum { NBD_OPT_EXPORT_NAME = 1, NBD_OPT_ABORT, NBD_OPT_LIST,
 #define NBD_REP_ERR_POLICY NBD_REP_ERR(2)
 #define NBD_REP_ERR_INVALID NBD_REP_ERR(3)
 #define NBD_REP_ERR_PLATFORM NBD_REP_ERR(4)
+#define NBD_REP_ERR_TLS_REQD NBD_REP_ERR(5)
 #define NBD_REP_ERR_UNKNOWN NBD_REP_ERR(6)
 #define NBD_REP_ERR_SHUTDOWN NBD_REP_ERR(7)
 #define NBD_REP_ERR_TOO_BIG NBD_REP_ERR(9)
@@ -263,6 +264,7 @@ struct conn {
 	struct block *export;
 	struct peer *peer;	/* NULL: of a UNIX socket. */
 	int fd;
+	struct weir_stream *tls; /* NULL: bytes are received and sent plainly. */
 	enum state state;
 	bool displaces;		/* An older handshake, to be let in. */
 	bool in_hello;		/* It counts in .n_hellos. */
@@ -270,7 +272,7 @@ struct conn {
 	bool structured, no_zeroes;
 	const struct block *status_of;	/* base:allocation was selected. */
 	bool status;		/* And it is of the export. */
-	enum { GO_ON, GO_SERVE, GO_AWAY } then;	/* After this reply. */
+	enum { GO_ON, GO_SERVE, GO_TLS, GO_AWAY } then;	/* After this reply. */
 	uint8_t *reply_end;	/* Of what is written to an option. */
 	bool ending;		/* Nothing more is to be received. */
 	bool stopping;		/* The server is: NBD_ESHUTDOWN. */
@@ -308,6 +310,9 @@ struct conn {
 
 extern const char conn_too_many[];
 
+void conn_on_rx(struct weir_op *op, int64_t res);
+uint64_t conn_hello_end(const struct conn *c);
+
 struct conn *conn_make(struct server *server, struct core *core,
 		       struct peer *peer, int fd);
 void conn_unmake(struct conn *c);
@@ -317,9 +322,19 @@ void conn_serve(struct conn *c);
 void conn_is_active(struct conn *c);
 void conn_pump(struct conn *c);
 void conn_drop(struct conn *c);
+void conn_end(struct conn *c);
 void conn_finish(struct conn *c);
 void conn_send(struct conn *c);
 void conn_flush_later(struct conn *c);
+
+/* tls.c, or no-tls.c */
+
+int tls_open(struct server *server);
+void tls_close(struct server *server);
+void tls_reload(struct server *server);
+void tls_begin(struct conn *c);
+void tls_say_end(struct conn *c);
+void tls_end(struct conn *c);
 
 /* core.c */
 
@@ -358,10 +373,15 @@ void listen_close(struct server *server);
 
 /* options.c */
 
+enum tls_mode { TLS_OFF, TLS_ON, TLS_REQUIRE };
+
 struct opts {
 	const char *unix_path, *address, *port;
 	uint32_t cores, connections, per_peer;
 	uint32_t timeout_s, handshake_s, idle_s, grace_s;
+	const char *tls_dir, *tls_psk;
+	enum tls_mode tls;	/* Whether clients may, or must, use it. */
+	bool tls_verify_peer;
 	bool tcp;		/* Also beside other sockets. */
 	bool read_only;		/* All of them. */
 	bool stats, quiet;
@@ -374,6 +394,7 @@ void usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 struct server {
 	struct opts opts;
+	struct weir_tls_context *tls;	/* NULL: off. */
 	struct block exports[EXPORTS_MAX];
 	uint32_t n_exports;
 	int listeners[LISTENERS_MAX];

@@ -41,7 +41,7 @@ fuzz_nbd = programs/block/batch.c programs/block/domain.c \
 	programs/weir-nbd/pages.c \
 	programs/weir-nbd/peer.c \
 	programs/weir-nbd/reply.c \
-	programs/weir-nbd/request.c programs/weir-nbd/say.c \
+	programs/weir-nbd/no-tls.c programs/weir-nbd/request.c programs/weir-nbd/say.c \
 	programs/common/number.c
 
 fuzz_proxy = programs/weir-proxy/address.c programs/weir-proxy/header.c \

@@ -15,6 +15,7 @@ def connect(structured=True):
     h.set_strict_mode(0)
     h.set_request_structured_replies(structured)
     h.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
+    h.set_uri_allow_local_file(True)
     h.connect_uri(os.environ["NBD_URI"])
     return h
 
