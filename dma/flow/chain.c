@@ -37,7 +37,7 @@ int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
 {
 	struct weir_chain_opts opts;
 	struct weir_chain *chain;
-	size_t used, away;
+	size_t used, rest;
 	int err;
 
 	err = load_opts(&opts, user);
@@ -45,10 +45,10 @@ int weir_chain_create(struct weir_chain **ret, struct weir_reactor *r,
 		return err;
 	/* In one piece, and what few steps have is not touched yet: programs make chains
 	 * for each request. */
-	used = sizeof(*chain) + opts.steps * sizeof(*chain->steps) +
-	       opts.deps * sizeof(*chain->deps);
-	away = opts.steps * sizeof(*chain->away);
-	chain = fault("malloc") ? NULL : malloc(used + away);
+	used = sizeof(*chain) + opts.steps * sizeof(*chain->steps);
+	rest = opts.deps * sizeof(*chain->deps) +
+	       opts.steps * sizeof(*chain->away);
+	chain = fault("malloc") ? NULL : malloc(used + rest);
 	if (!chain)
 		return why(-ENOMEM, "weir_chain_create: no memory for %u steps",
 			   opts.steps);
@@ -101,7 +101,7 @@ static int check_unused(const struct weir_chain *chain, const char *call)
 	return 0;
 }
 
-/* What chain_create() has zeroed is zeroed again, as far as it was used. */
+/* The steps that were used are zeroed, as by chain_create(). */
 int weir_chain_reset(struct weir_chain *chain)
 {
 	int err = check_unused(chain, "weir_chain_reset");
@@ -110,7 +110,6 @@ int weir_chain_reset(struct weir_chain *chain)
 		return err;
 	let_go(chain);
 	memset(chain->steps, 0, chain->n_steps * sizeof(*chain->steps));
-	memset(chain->deps, 0, chain->n_deps * sizeof(*chain->deps));
 	chain->n_steps = chain->n_deps = chain->depth = 0;
 	chain->failed_step = chain->fence = WEIR_CHAIN_FIRST;
 	return 0;
@@ -137,8 +136,7 @@ static void connect(struct weir_chain *chain, struct step *from,
 	struct dep *dep = &chain->deps[chain->n_deps++];
 
 	debug_check(chain->n_deps <= chain->deps_max && from < to);
-	dep->to = (uint32_t)(to - chain->steps);
-	dep->on = on;
+	*dep = (struct dep){ .to = (uint32_t)(to - chain->steps), .on = on };
 	*from->deps_last = dep;
 	from->deps_last = &dep->next;
 	to->n_deps++;

@@ -182,12 +182,16 @@ static void pair_end(struct pair *l)
 	assert_int_equal(weir_device_close(l->dev), 0);
 }
 
+/* The memory of the mock is little, and it moves no bytes in another way. */
 static void engine_agrees_with_memory_at_every_size(void **state)
 {
+	size_t largest = conform_largest();
 	struct pair l;
 
-	pair_begin(&l, state, conform_largest(), (struct weir_dma_opts){ 0 });
-	conform_sizes(&l.g, conform_largest());
+	if (hold && largest > 2 << 20)
+		largest = 2 << 20;
+	pair_begin(&l, state, largest, (struct weir_dma_opts){ 0 });
+	conform_sizes(&l.g, largest);
 	pair_end(&l);
 }
 

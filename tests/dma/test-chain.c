@@ -684,6 +684,15 @@ static void chain_that_was_reset_takes_other_steps(void **state)
 		assert_int_equal(call(chain, 0), 2);
 		assert_int_equal(run(chain, &log), 3);
 		assert_int_equal(weir_chain_reset(chain), 0);
+
+		/* The last only after the second. */
+		call(chain, async(chain, call(chain, WEIR_CHAIN_FIRST)));
+		log.result[1] = -EDOM;
+		assert_int_equal(run(chain, &log), -EDOM);
+		assert_order(&log, "ab");
+		assert_int_equal(state_of(chain, 2), WEIR_STEP_SKIPPED);
+		assert_int_equal(weir_chain_reset(chain), 0);
+		log.result[1] = 0;
 	}
 
 	/* Nor of a chain that was a step, which is free. */

@@ -126,6 +126,15 @@ def handshake_may_come_at_once():
             break
         except ssl.SSLWantReadError:
             into.write(s.recv(65536))
+    # And it was not taken for an option.
+    t.write(struct.pack('>QII', OPTION, LIST, 0))
+    s.sendall(out.read())
+    while True:
+        try:
+            check(t.read(20)[:8] == struct.pack('>Q', 0x3e889045565a9), 'no list')
+            break
+        except ssl.SSLWantReadError:
+            into.write(s.recv(65536))
 
 
 def choices_of_before_are_forgotten():

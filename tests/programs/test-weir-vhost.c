@@ -1442,7 +1442,7 @@ static void pages_written_are_logged(void **state)
 static long activity(void)
 {
 	char path[64], line[1024], *p;
-	long user, system;
+	long user = 0, system = 0;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)vhost_pid);
