@@ -20,7 +20,8 @@ struct weir_event {
 	int fd;
 };
 
-/* A read takes the whole sum; 0 means that another reader was first. */
+/* A read takes the whole sum; 0 means that another reader was first, or that the counter
+ * cannot be watched: then nothing has been signalled. */
 static void deliver(struct source *s, int64_t res, int rx_id)
 {
 	struct weir_event *e = weir_container_of(s, struct weir_event, source);
@@ -30,8 +31,9 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 	if (fd_is_virtual(e->fd))
 		n = vfd_ops->counters->take(e->fd);
 	else if (eventfd_read(e->fd, &n))
-		return;
-	e->fn(e, n, e->arg);
+		n = 0;
+	if (n)
+		e->fn(e, n, e->arg);
 }
 
 static void release(struct source *s)

@@ -352,6 +352,35 @@ static void callback_in_a_start_may_destroy_all_watches(void **state)
 	close_pair(p);
 }
 
+static uint64_t signals;
+
+static void on_signals(struct weir_event *event, uint64_t n, void *arg)
+{
+	(void)event, (void)arg;
+	assert_true(n > 0);
+	signals += n;
+}
+
+static void event_that_cannot_be_watched_is_not_called(void **state)
+{
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_event *event;
+
+	signals = 0;
+	assert_int_equal(weir_event_create(&event, r, on_signals, NULL), 0);
+	restart_unwatched(r);
+	weir_event_signal(event);
+	some_turns(r, 3);
+	assert_int_equal(signals, 0);
+	/* The next start watches it. */
+	weir_reactor_stop(r);
+	assert_int_equal(weir_reactor_run(r), 0);
+	assert_int_equal(weir_reactor_start(r), 0);
+	UNTIL(r, signals);
+	assert_int_equal(signals, 1);
+	weir_event_destroy(event);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
@@ -361,6 +390,7 @@ int main(void)
 		CASE(old_kernel_is_told_before_the_start),
 		CASE(old_kernel_has_chmod_of_all_but_links),
 		CASE(callback_in_a_start_may_destroy_all_watches),
+		CASE(event_that_cannot_be_watched_is_not_called),
 	};
 
 	return harness_run(cases, N_OF(cases));
