@@ -4,7 +4,8 @@
  * Servers of block devices: weir-nbd beside nbdkit, qemu-nbd and nbd-server,
  * with memory and with a file that the page cache holds; and beside a bare one that
  * maps the file.  One client for all,
- * which costs little itself (nbd-client.h), and nbdcopy, which is libnbd's.
+ * which costs little itself (nbd-client.h), and nbdcopy, which is libnbd's, also with TLS,
+ * by a key that both ends have.
  *
  * The server is on the first CPU, with all its threads, and the client on the
  * second: who is moved between CPUs has two speeds at depth 1.  A server is
@@ -20,6 +21,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,6 +44,7 @@ struct server {
 	const char *name, *program;
 	const char *memory, *file;	/* NULL: it has no such export. */
 	const char *unix_place, *tcp_place;
+	const char *tls;		/* NULL: it is not tried. */
 	bool one_only;			/* Serves one connection, and ends. */
 	bool is_bare;			/* It is in this program. */
 };
@@ -48,17 +52,20 @@ struct server {
 static const struct server servers[] = {
 	{ "nbdkit", "nbdkit", "nbdkit -f $AT memory " SIZE_TEXT,
 	  "nbdkit -f $AT file $FILE", "-U $SOCK", "-i 127.0.0.1 -p $PORT",
-	  false, false },
+	  "--tls=require --tls-psk=$KEYS/keys.psk", false, false },
 	{ "qemu-nbd", "qemu-nbd", NULL,
 	  "qemu-nbd -f raw -x " NAME " -t -e 8 $AT $FILE", "-k $SOCK",
-	  "-b 127.0.0.1 -p $PORT", false, false },
+	  "-b 127.0.0.1 -p $PORT",
+	  "--object tls-creds-psk,id=t,endpoint=server,dir=$KEYS --tls-creds t",
+	  false, false },
 	{ "nbd-server", "nbd-server", NULL,
-	  "nbd-server -d -C $CONF", "unixsock = $SOCK", "", true, false },
+	  "nbd-server -d -C $CONF", "unixsock = $SOCK", "", NULL, true, false },
 	{ .name = "bare, mapped", .file = "", .one_only = true, .is_bare = true },
 	{ "weir-nbd", NULL,
 	  "$WEIR_NBD -q --cores=1 $AT --export=name=" NAME ",size=" SIZE_TEXT,
 	  "$WEIR_NBD -q --cores=1 $AT --export=name=" NAME ",path=$FILE",
-	  "--unix=$SOCK", "--port=$PORT", false, false },
+	  "--unix=$SOCK", "--port=$PORT", "--tls-psk=$KEYS/keys.psk", false,
+	  false },
 };
 
 /* What is asked on a set of connections. */
@@ -80,7 +87,7 @@ static const struct work {
 	{ "TCP, 4 x read, depth 32", { 4096, 32, false, false }, 4, true },
 };
 
-static char file[4096], sock[100], conf[4096];	/* In the environment. */
+static char file[4096], sock[100], conf[4096], keys[4096]; /* In the environment. */
 static uint16_t port;				/* Likewise. */
 
 /* A port that is free now. */
@@ -113,6 +120,8 @@ static void set_variables(const struct bench *b)
 	setenv("SOCK", sock, 1);
 	setenv("FILE", file, 1);
 	setenv("CONF", conf, 1);
+	snprintf(keys, sizeof(keys), "%s/bench-nbd.keys", dir);
+	setenv("KEYS", keys, 1);
 	port = free_port();
 	snprintf(number, sizeof(number), "%u", port);
 	setenv("PORT", number, 1);
@@ -131,6 +140,33 @@ static void make_file(void)
 		fwrite(block, sizeof(block), 1, f);
 	if (!f || fclose(f))
 		bench_die(file, errno);
+}
+
+/* A directory, for QEMU: keys.psk is what it looks for. */
+static void make_keys(void)
+{
+	char path[4200];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/keys.psk", keys);
+	f = mkdir(keys, 0700) && errno != EEXIST ? NULL : fopen(path, "we");
+	if (!f)
+		bench_die(path, errno);
+	fprintf(f, "bench:");
+	for (int i = 0; i < 32; i++)
+		fprintf(f, "%02x", i);
+	fprintf(f, "\n");
+	if (fclose(f))
+		bench_die(path, errno);
+}
+
+static void drop_keys(void)
+{
+	char path[4200];
+
+	snprintf(path, sizeof(path), "%s/keys.psk", keys);
+	unlink(path);
+	rmdir(keys);
 }
 
 /* nbd-server has no options for what it serves. */
@@ -162,16 +198,17 @@ static bool is_there(const struct server *s)
 }
 
 /* It ends with us, and says nothing: what fails is seen by who connects. */
-static pid_t start(const struct server *s, bool memory, bool tcp)
+static pid_t start(const struct server *s, bool memory, bool tcp, bool tls)
 {
-	char command[256] = "";
+	char command[512] = "";
 	pid_t pid;
 
 	unlink(sock);
 	make_conf(tcp);
 	if (!s->is_bare)
-		snprintf(command, sizeof(command), "AT=\"%s\"; exec %s >/dev/null 2>&1",
-		 tcp ? s->tcp_place : s->unix_place, export_of(s, memory));
+		snprintf(command, sizeof(command), "AT=\"%s %s\"; exec %s >/dev/null 2>&1",
+		 tls ? s->tls : "", tcp ? s->tcp_place : s->unix_place,
+		 export_of(s, memory));
 	pid = fork();
 	if (pid < 0)
 		bench_die("fork", errno);
@@ -264,7 +301,7 @@ static void stop(pid_t pid)
 static void one_set(struct bench *b, const struct server *s, bool memory,
 		    int conns, bool tcp)
 {
-	pid_t pid = start(s, memory, tcp);
+	pid_t pid = start(s, memory, tcp, false);
 	struct nbd_client c;
 	int err = connect_to(&c, conns, tcp);
 
@@ -284,6 +321,51 @@ static void one_set(struct bench *b, const struct server *s, bool memory,
 	stop(pid);
 }
 
+static bool listens(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	struct timespec t = { .tv_nsec = ASK_NS };
+	bool is_there = false;
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", sock);
+	for (int i = 0; i < ASKS && !is_there; i++) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		nanosleep(&t, NULL);
+		is_there = !connect(fd, (struct sockaddr *)&at, sizeof(at));
+		close(fd);
+	}
+	return is_there;
+}
+
+/* The file by nbdcopy, which decrypts by GnuTLS, for all servers. */
+static void one_with_tls(struct bench *b, const struct server *s)
+{
+	pid_t pid = start(s, false, false, true);
+	uint64_t begun;
+	double cpu;
+
+	if (!listens()) {
+		bench_note("%s does not answer with TLS", s->name);
+		stop(pid);
+		return;
+	}
+	cpu = cpu_of(pid);
+	begun = bench_wall_ns();
+	if (system("nbdcopy \"nbds+unix://bench@/" NAME "?socket=$SOCK"
+		   "&tls-psk-file=$KEYS/keys.psk\" null: 2>/dev/null")) {
+		bench_note("nbdcopy with TLS fails with %s", s->name);
+	} else {
+		begun = bench_wall_ns() - begun;
+		cpu = cpu_of(pid) - cpu;
+		bench_add(b, "file, TLS, nbdcopy to null", s->name, "MiB/s",
+			  SIZE_MIB * 1e9 / (double)begun);
+		bench_add(b, "file, TLS, nbdcopy to null, CPU", s->name,
+			  "us/MiB", cpu / 1e3 / SIZE_MIB);
+	}
+	stop(pid);
+}
+
 static void one_rep(struct bench *b, bool memory)
 {
 	static const int conns[] = { 1, 4 };
@@ -296,6 +378,10 @@ static void one_rep(struct bench *b, bool memory)
 			    bench_wants(b, s->name) &&
 			    !(s->one_only && conns[i % 2] > 1))
 				one_set(b, s, memory, conns[i % 2], i / 2);
+	for (s = servers; s < servers + ARRAY_SIZE(servers); s++)
+		if (!memory && s->tls && is_there(s) && bench_wants(b, s->name) &&
+		    bench_has_program("nbdcopy"))
+			one_with_tls(b, s);
 }
 
 static void goals_of(struct bench *b, const char *kind, double times,
@@ -327,6 +413,12 @@ static void goals(struct bench *b)
 		goals_of(b, "memory", 2.5, servers[i].name);
 		goals_of(b, "file", 2, servers[i].name);
 	}
+	bench_goal(b, "file, TLS, nbdcopy: 1.2 times nbdkit",
+		   "file, TLS, nbdcopy to null", "weir-nbd", "nbdkit",
+		   BENCH_AT_LEAST, 1.2);
+	bench_goal(b, "file, TLS, nbdcopy: 0.8 of nbdkit's CPU",
+		   "file, TLS, nbdcopy to null, CPU", "weir-nbd", "nbdkit",
+		   BENCH_AT_MOST, 0.8);
 	bench_goal(b, "file at depth 32: 0.7 of a bare server that maps it",
 		   "file, read 4 KiB, depth 32", "weir-nbd", "bare, mapped",
 		   BENCH_AT_LEAST, 0.7);
@@ -344,6 +436,7 @@ int main(int argc, char **argv)
 		bench_note("one CPU only: server and client share it");
 	set_variables(&b);
 	make_file();
+	make_keys();
 	for (size_t i = 0; i < ARRAY_SIZE(servers); i++)
 		if (!is_there(&servers[i]))
 			bench_note("%s is not there", servers[i].name);
@@ -353,6 +446,7 @@ int main(int argc, char **argv)
 	goals(&b);
 	unlink(file);
 	unlink(conf);
+	drop_keys();
 	unlink(sock);
 	return bench_done(&b);
 }
