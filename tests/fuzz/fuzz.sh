@@ -6,8 +6,8 @@
 # on each CPU at a time, from the corpus in the tree and what earlier runs have
 # found.  Of the
 # environment it takes CLANG, FUZZ_CFLAGS, FUZZ_LIBS, srcdir, SOURCES, the
-# library's files, and TOOLS, NBD and PROXY, what the targets "command", "nbd" and "proxy" need
-# beside them.  What fails is left as tests/fuzz/crash-*.
+# library's files, and TOOLS, NBD, PROXY and TLS, what the targets "command", "nbd", "proxy"
+# and "tls" need beside them.  What fails is left as tests/fuzz/crash-*.
 set -u
 seconds=$1
 shift
@@ -48,6 +48,7 @@ files_of()
 	command) files=$TOOLS ;;
 	nbd) files=$NBD ;;
 	proxy) files=$PROXY ;;
+	tls) files=$(printf '%s\n' $TLS | grep '[.]c$') ;;
 	sim) echo "$src"/sim-*.c ;;
 	esac
 	for f in $files; do

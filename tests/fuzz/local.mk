@@ -7,8 +7,8 @@
 #
 # corpus/engine and corpus/inventory are from run-NAME --write-seeds 24 DIR: for
 # a target that reads its input as decisions any bytes will do, and longer ones
-# go further.  corpus/sim is what libFuzzer has made of such: small files that
-# reach much.  corpus/command, corpus/http, corpus/nbd and corpus/proxy are written by
+# go further.  corpus/sim and corpus/tls are what libFuzzer has made of such: small
+# files that reach much.  corpus/command, corpus/http, corpus/nbd and corpus/proxy are written by
 # hand.  What has failed is added.
 #
 # run-calls is no such target: it draws its decisions from a seed, on real
@@ -19,6 +19,10 @@ fuzz_cflags = -std=gnu11 -g -O1 -DHAVE_CONFIG_H -DPIC -include config.h -I. \
 	-I$(top_srcdir)/include -I$(top_srcdir) $(LIBURING_CFLAGS) \
 	$(LIBSODIUM_CFLAGS) $(VERBS_CFLAGS) -pthread -fno-omit-frame-pointer
 fuzz_libs = $(LIBURING_LIBS) $(LIBEV_LIBS) $(LIBSODIUM_LIBS) $(VERBS_LIBS)
+if HAVE_OPENSSL
+fuzz_targets += tls
+fuzz_libs += $(LIBSSL_LIBS) $(OPENSSL_LIBS)
+endif
 
 fuzz_tools = programs/common/json.c tools/find.c tools/info-json.c tools/info-text.c \
 	tools/info-unused.c tools/info.c tools/json.c tools/route-place.c \
@@ -73,6 +77,11 @@ fuzz_programs = %D%/run-calls %D%/run-command %D%/run-engine %D%/run-http \
 %C%_run_sim_LDADD = $(weir_sim) libweir.la
 %C%_run_stats_SOURCES = %D%/fuzz-stats.c $(fuzz_common)
 %C%_run_stats_LDADD = libweir-all.la
+if HAVE_OPENSSL
+fuzz_programs += %D%/run-tls
+%C%_run_tls_SOURCES = %D%/fuzz-tls.c $(fuzz_common)
+%C%_run_tls_LDADD = libweir-tls.la libweir.la
+endif
 check_PROGRAMS += $(fuzz_programs)
 TESTS += $(fuzz_programs)
 
@@ -88,7 +97,7 @@ fuzz: config.h
 	FUZZ_LIBS='$(fuzz_libs)' \
 	SOURCES='$(libbase_la_SOURCES) $(libcore_la_SOURCES) $(libsim_la_SOURCES) $(librdma_la_SOURCES) \
 		$(libweir_cuda_la_SOURCES) $(fuzz_fabric) $(fuzz_nvme)' TOOLS='$(fuzz_tools)' \
-	NBD='$(fuzz_nbd)' PROXY='$(fuzz_proxy)' \
+	NBD='$(fuzz_nbd)' PROXY='$(fuzz_proxy)' TLS='$(libweir_tls_la_SOURCES)' \
 	$(SHELL) $(srcdir)/%D%/fuzz.sh $(FUZZ_SECONDS) $(fuzz_targets)
 
 # Whether gcc and clang make programs that do the same: this build's weir-sim
@@ -113,6 +122,7 @@ clean-fuzz:
 
 CLEANFILES += %D%/fuzz-command %D%/fuzz-descriptor %D%/fuzz-engine \
 	%D%/fuzz-inventory %D%/fuzz-nbd %D%/fuzz-proxy %D%/fuzz-sim %D%/fuzz-stats \
+	%D%/fuzz-tls \
 	%D%/fuzz-*.log %D%/seed-descriptor %D%/weir-sim-clang
 EXTRA_DIST += \
 	%D%/corpus \
