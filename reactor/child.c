@@ -663,18 +663,16 @@ static void on_timer(struct weir_timer_node *node)
 		watch_later(c);
 }
 
-/* The pidfd is readable, or cannot be watched any more (@res < 0). */
+/* The pidfd is readable, or cannot be watched any more. */
 static void deliver(struct source *s, int64_t res, int rx_id)
 {
 	struct weir_child *c = child_of(s);
 	int ended = reap(s->fd, &c->status);
 
-	(void)rx_id;
+	(void)res, (void)rx_id;
 	if (!ended) {
 		source_disarm(s);
 		watch_later(c);
-		if (res < 0)
-			end_waits(c, (int)res);
 	} else if (c->killed) {
 		child_free(c);
 	} else {
@@ -846,10 +844,8 @@ int weir_child_wait(struct weir_child *child, struct weir_op *op,
 		return 0;
 	}
 	/* Unless watching it has failed, it is armed. */
-	err = source_arm(&child->source);
-	if (err)
-		return why(err, "weir_child_wait: no capacity to watch process "
-			   "%d", child->pid);
+	if (source_arm(&child->source))
+		watch_later(child);
 	op->u.words[WAIT_CHILD] = (uintptr_t)child;
 	op->u.words[WAIT_RET] = (uintptr_t)ret;
 	op_enlist(r, op, &wait_class);

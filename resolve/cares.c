@@ -16,6 +16,7 @@
 #include <ares.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -325,12 +326,14 @@ static int channel_of(struct lookup *l)
 	return 0;
 }
 
-/* "localhost" and names that end so, which are this machine by RFC 6761. */
+/* "localhost" and names that end so, with a dot or without, which are this machine by
+ * RFC 6761. */
 static bool is_localhost(const char *name)
 {
 	static const char local[] = "localhost";
 	size_t len = strlen(name), n = sizeof(local) - 1;
 
+	len -= len && name[len - 1] == '.';
 	return len >= n && !strncasecmp(name + len - n, local, n) &&
 	       (len == n || name[len - n - 1] == '.');
 }
@@ -364,8 +367,10 @@ static void on_answer(void *arg, int status, int timeouts,
 			found_add(&l->found, i->ai_addr, i->ai_ttl < 0 ? 0 :
 				  (uint32_t)i->ai_ttl, l->q.port);
 	ares_freeaddrinfo(res);
-	if (!err && !l->found.n && is_localhost(l->q.name))
+	if ((!err || err == -ENOENT) && !l->found.n && is_localhost(l->q.name)) {
 		add_loopback(l);
+		err = 0;
+	}
 	sort_addresses(&l->found);
 	ch->busy = false;
 	lookup_end(l, ch->err && (err || ch->ended) ? ch->err : err);
@@ -379,6 +384,8 @@ static void start(struct lookup *l)
 	};
 	int err = channel_of(l);
 	struct channel *ch = l->state;
+	const char *name = l->q.name;
+	char plain[sizeof(l->q.name)];
 
 	if (err) {
 		lookup_end(l, err);
@@ -389,10 +396,15 @@ static void start(struct lookup *l)
 	ch->busy = true;
 	ch->ended = false;
 	/* c-ares 1.18 leaks the name if the hosts file has an address of the other
-	 * family only. */
-	if (is_localhost(l->q.name))
+	 * family only; and with a dot it asks servers. */
+	if (is_localhost(l->q.name)) {
 		hints.ai_family = AF_UNSPEC;
-	ares_getaddrinfo(ch->ares, l->q.name, NULL, &hints, on_answer, ch);
+		snprintf(plain, sizeof(plain), "%s", name);
+		if (plain[strlen(plain) - 1] == '.')
+			plain[strlen(plain) - 1] = 0;
+		name = plain;
+	}
+	ares_getaddrinfo(ch->ares, name, NULL, &hints, on_answer, ch);
 	leave(ch);
 }
 
