@@ -198,7 +198,7 @@ EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/abi/libweir-nvme.abi \
 	%D%/abi/libweir-rdma.abi %D%/abi/libweir-resolve.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir-tls.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
-	%D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
+	%D%/interop/http-many.py %D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-nbd-tls.py %D%/interop/weir-nbd-tls.sh \
 	%D%/programs/weir-proxy-tls.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \
 	%D%/models/close.pml %D%/models/group.pml %D%/models/hop.pml \

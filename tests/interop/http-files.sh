@@ -9,6 +9,7 @@
 . "${srcdir:-$(dirname "$0")/../..}/tests/support/fixture.sh"
 server=$(absolute "${WEIR_HTTP:-examples/43-http-files}")
 weir=$(absolute "${WEIR:-tools/weir}")
+here=$(absolute "${srcdir:-$(dirname "$0")/../..}/tests/interop")
 enter http-files
 
 has() { command -v "$1" >/dev/null || echo "$1 is not installed"; }
@@ -29,6 +30,8 @@ touch -d '2026-01-02 03:04:05 UTC' www/small.txt
 start()
 {
 	: >where
+	# shellcheck disable=SC3045 # Of a shell that cannot, tests with few clients pass.
+	ulimit -n "$(ulimit -Hn)" 2>/dev/null
 	WEIR_BACKEND=$backend "$server" 0 www >where 2>server.err &
 	pid=$!
 	for _ in $(seq 500); do
@@ -219,6 +222,11 @@ t_many_at_once_by_wrk()
 	done
 }
 
+t_ten_thousand_clients_at_once()
+{
+	expect 0 python3 "$here/http-many.py" "$port" "$pid"
+}
+
 no_python=$(has python3)
 for backend in $(backends); do
 	reason=$(no_backend "$backend" "$weir")
@@ -234,6 +242,7 @@ for backend in $(backends); do
 	run t_pipelined_requests_are_answered_in_order "$no_python"
 	run t_slow_client_gets_all_answers "$no_python"
 	run t_many_at_once_by_wrk "$(has wrk)"
+	run t_ten_thousand_clients_at_once "$no_python"
 	run stop
 done
 echo "1..$n"
