@@ -17,6 +17,7 @@ bench_programs = \
 	%D%/bench-direct \
 	%D%/bench-echo \
 	%D%/bench-hook \
+	%D%/bench-http \
 	%D%/bench-idle \
 	%D%/bench-large \
 	%D%/bench-late \
@@ -99,6 +100,13 @@ endif
 %C%_bench_hook_SOURCES = %D%/bench-hook.c examples/ucx-peer.h $(bench_common)
 %C%_bench_hook_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS)
 %C%_bench_hook_LDADD = $(bench_libs) $(UCX_LIBS)
+pkglibexec_PROGRAMS += %D%/http-files
+%C%_http_files_SOURCES = examples/43-http-files.c examples/http.h
+%C%_http_files_LDADD = $(LIBEXEC_RUNPATH) libweir.la
+%C%_bench_http_SOURCES = %D%/bench-http.c $(bench_common)
+%C%_bench_http_LDADD = $(bench_libs)
+# Who builds the benchmark alone wants the server, too.
+EXTRA_%C%_bench_http_DEPENDENCIES = %D%/http-files$(EXEEXT)
 %C%_bench_idle_SOURCES = %D%/bench-idle.c $(bench_common)
 %C%_bench_idle_LDADD = $(bench_libs)
 %C%_bench_large_SOURCES = %D%/bench-large.c %D%/streamed.h $(bench_common)
