@@ -108,7 +108,8 @@ chosen()
 	case " ${only:-$1} " in
 	*" $1 "*) return ;;
 	esac
-	[ -z "$report" ] || grep -s "^$1 " "$report" >>"$lines"
+	[ -z "$report" ] ||
+		grep -sE "^$1 +(ok|FAILED|skipped)" "$report" >>"$lines"
 	return 1
 }
 
