@@ -165,6 +165,13 @@ const struct program programs[] = {
 		.ours = "weir uring|weir",
 		.bare = "bare mmsg",
 	}, {
+		.name = "http",
+		.measures = "static files by HTTP",
+		.beside = "nginx",
+		.takes = "",
+		.question = "How fast are files served by HTTP?",
+		.ours = "43-http-files",
+	}, {
 		.name = "shared",
 		.measures = "messages between two processes, in exported "
 			    "memory",
