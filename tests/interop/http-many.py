@@ -29,8 +29,10 @@ def check(holds, what):
         sys.exit(what)
 
 
-def connect():
-    return socket.create_connection(('127.0.0.1', port), 60)
+# From addresses of its own each time: ports of connections that have ended stay in use.
+def connect(n=0):
+    return socket.create_connection(('127.0.0.1', port), 60,
+                                    (f'127.1.{n}.{pid % 250 + 1}', 0))
 
 
 def ask(clients):
@@ -47,10 +49,10 @@ def ask(clients):
 one = connect()
 ask([one])
 fds, memory, grown = descriptors(), status('VmRSS'), []
-for _ in range(3):
+for n in range(3):
     clients = []
     while len(clients) < N:
-        some = [connect() for _ in range(100)]
+        some = [connect(n) for _ in range(100)]
         ask(some)
         clients += some
     ask(clients)
