@@ -10,7 +10,6 @@
  */
 
 #include <errno.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -57,22 +56,6 @@ static bool find_ours(void)
 		return true;
 	snprintf(program, sizeof(program), "%s/../http-files", path);
 	return !access(program, X_OK);
-}
-
-static uint16_t free_port(void)
-{
-	struct sockaddr_in at = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	socklen_t len = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0 || bind(fd, (struct sockaddr *)&at, len) ||
-	    getsockname(fd, (struct sockaddr *)&at, &len))
-		bench_die("a free port", errno);
-	close(fd);
-	return ntohs(at.sin_port);
 }
 
 static FILE *open_in_dir(const char *name)
@@ -159,21 +142,11 @@ static bool listens(void)
 	return is_there;
 }
 
-static double cpu_of(pid_t pid)
-{
-	struct timespec t = { 0 };
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
-		return NAN;
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 static void one_load(struct bench *b, const char *server, pid_t pid,
 		     const struct load *l)
 {
 	char command[256], line[256], what[48];
-	double n = 0, rate = 0, cpu = cpu_of(pid);
+	double n = 0, rate = 0, cpu = bench_cpu_ns(pid);
 	bool failed = false;
 	FILE *f;
 
@@ -187,7 +160,7 @@ static void one_load(struct bench *b, const char *server, pid_t pid,
 		sscanf(line, "Requests/sec: %lf", &rate);
 		failed |= strstr(line, "Non-2xx") || strstr(line, "Socket errors");
 	}
-	cpu = cpu_of(pid) - cpu;
+	cpu = bench_cpu_ns(pid) - cpu;
 	if (pclose(f) || failed || !n) {
 		bench_note("wrk fails with %s", server);
 		return;
@@ -195,7 +168,7 @@ static void one_load(struct bench *b, const char *server, pid_t pid,
 	snprintf(what, sizeof(what), "%s, requests", l->what);
 	bench_add(b, what, server, "req/s", rate);
 	snprintf(what, sizeof(what), "%s, CPU", l->what);
-	bench_add(b, what, server, "us/req", cpu / n);
+	bench_add(b, what, server, "us/req", cpu / 1e3 / n);
 }
 
 static void one_server(struct bench *b, const char *server)
@@ -244,7 +217,7 @@ int main(int argc, char **argv)
 	bench_pin(1);
 	if (bench_cpus() < 2)
 		bench_note("one CPU only: server and client share it");
-	port = free_port();
+	port = bench_free_port();
 	make_files(&b);
 	for (bench_begin(&b); bench_next(&b); )
 		for (size_t i = 0; i < ARRAY_SIZE(servers); i++)

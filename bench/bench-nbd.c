@@ -14,8 +14,6 @@
  */
 
 #include <errno.h>
-#include <math.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,23 +88,6 @@ static const struct work {
 static char file[4096], sock[100], conf[4096], keys[4096]; /* In the environment. */
 static uint16_t port;				/* Likewise. */
 
-/* A port that is free now. */
-static uint16_t free_port(void)
-{
-	struct sockaddr_in at = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	socklen_t len = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0 || bind(fd, (struct sockaddr *)&at, len) ||
-	    getsockname(fd, (struct sockaddr *)&at, &len))
-		bench_die("a free port", errno);
-	close(fd);
-	return ntohs(at.sin_port);
-}
-
 static void set_variables(const struct bench *b)
 {
 	char dir[4000], number[8];
@@ -122,7 +103,7 @@ static void set_variables(const struct bench *b)
 	setenv("CONF", conf, 1);
 	snprintf(keys, sizeof(keys), "%s/bench-nbd.keys", dir);
 	setenv("KEYS", keys, 1);
-	port = free_port();
+	port = bench_free_port();
 	snprintf(number, sizeof(number), "%u", port);
 	setenv("PORT", number, 1);
 }
@@ -235,21 +216,11 @@ static int connect_to(struct nbd_client *c, int conns, bool tcp)
 	return err;
 }
 
-static double cpu_of(pid_t pid)
-{
-	struct timespec t = { 0 };
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
-		return NAN;
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static void one_work(struct bench *b, const struct server *s,
 		     struct nbd_client *c, pid_t pid, const struct work *w,
 		     bool memory)
 {
-	double cpu = cpu_of(pid);
+	double cpu = bench_cpu_ns(pid);
 	uint64_t took, n;
 	char what[48];
 
@@ -257,7 +228,7 @@ static void one_work(struct bench *b, const struct server *s,
 		 w->name);
 	c->latency = bench_latency(b, what, s->name);
 	n = nbd_run(c, &w->work, b->quick ? QUICK_NS : RUN_NS, &took);
-	cpu = cpu_of(pid) - cpu;
+	cpu = bench_cpu_ns(pid) - cpu;
 	bench_add(b, what, s->name, "kIO/s", (double)n * 1e6 / (double)took);
 	snprintf(what, sizeof(what), "%s, %s, CPU", memory ? "memory" : "file",
 		 w->name);
@@ -350,14 +321,14 @@ static void one_with_tls(struct bench *b, const struct server *s)
 		stop(pid);
 		return;
 	}
-	cpu = cpu_of(pid);
+	cpu = bench_cpu_ns(pid);
 	begun = bench_wall_ns();
 	if (system("nbdcopy \"nbds+unix://bench@/" NAME "?socket=$SOCK"
 		   "&tls-psk-file=$KEYS/keys.psk\" null: 2>/dev/null")) {
 		bench_note("nbdcopy with TLS fails with %s", s->name);
 	} else {
 		begun = bench_wall_ns() - begun;
-		cpu = cpu_of(pid) - cpu;
+		cpu = bench_cpu_ns(pid) - cpu;
 		bench_add(b, "file, TLS, nbdcopy to null", s->name, "MiB/s",
 			  SIZE_MIB * 1e9 / (double)begun);
 		bench_add(b, "file, TLS, nbdcopy to null, CPU", s->name,

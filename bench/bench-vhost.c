@@ -13,7 +13,6 @@
  */
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,16 +138,6 @@ static bool begin(struct front *f)
 	return !front_start(f, f->queues);
 }
 
-static double cpu_of(pid_t pid)
-{
-	struct timespec t = { 0 };
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
-		return NAN;
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 struct client {
 	struct front *f;
 	const struct work *w;
@@ -215,9 +204,9 @@ static void one_work(struct bench *b, const struct server *s, struct front *f,
 	char what[48];
 
 	c.latency = bench_latency(b, w->name, s->name);
-	cpu = cpu_of(pid);
+	cpu = bench_cpu_ns(pid);
 	n = run(&c, b->quick ? QUICK_NS : RUN_NS, &took);
-	cpu = cpu_of(pid) - cpu;
+	cpu = bench_cpu_ns(pid) - cpu;
 	bench_add(b, w->name, s->name, "kIO/s", (double)n * 1e6 / (double)took);
 	snprintf(what, sizeof(what), "%s, CPU", w->name);
 	bench_add(b, what, s->name, "us/IO", cpu / 1e3 / (double)n);

@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -69,6 +71,32 @@ uint64_t bench_thread_ns(void)
 uint64_t bench_process_ns(void)
 {
 	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+double bench_cpu_ns(pid_t pid)
+{
+	struct timespec t = { 0 };
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
+		return NAN;
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+uint16_t bench_free_port(void)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, len) ||
+	    getsockname(fd, (struct sockaddr *)&at, &len))
+		bench_die("a free port", errno);
+	close(fd);
+	return ntohs(at.sin_port);
 }
 
 unsigned int bench_cpus(void)

@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "bench/hist.h"
 
@@ -218,6 +219,10 @@ double bench_median(const struct bench *b, const char *what,
 uint64_t bench_wall_ns(void);
 uint64_t bench_thread_ns(void);
 uint64_t bench_process_ns(void);
+double bench_cpu_ns(pid_t pid);	/* Of that process; NAN: it is gone. */
+
+/* A port of 127.0.0.1 that is free now. */
+uint16_t bench_free_port(void);
 
 /* Pin the calling thread to the @k-th of the CPUs that we may use, or, with
  * fewer than @k + 1 of them, do nothing and return false. */

@@ -20,8 +20,8 @@ struct weir_event {
 	int fd;
 };
 
-/* A read takes the whole sum; 0 means that another reader was first, or that the counter
- * cannot be watched: then nothing has been signalled. */
+/* A read takes the whole sum.  It is 0 if another reader was first, or if the counter
+ * cannot be watched and nothing was signalled. */
 static void deliver(struct source *s, int64_t res, int rx_id)
 {
 	struct weir_event *e = weir_container_of(s, struct weir_event, source);

@@ -173,7 +173,7 @@ void conn_drop(struct conn *c)
 		block_queue_cancel(&c->queue);
 }
 
-/* What was said is to be sent, and nothing more is heard. */
+/* Send the replies that are due, and receive nothing more. */
 void conn_end(struct conn *c)
 {
 	c->ending = true;

@@ -44,6 +44,9 @@
  * In a simulated world numeric addresses and names of the table are found.  Others
  * are refused with -EOPNOTSUPP, as is weir_connect_name().
  *
+ * With c-ares, "localhost" is this machine, and so are names below it that neither
+ * /etc/hosts nor a server knows (RFC 6761).
+ *
  * A lookup ends with
  *
  *	-ENOENT     the name does not exist
