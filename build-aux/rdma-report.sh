@@ -17,8 +17,8 @@ src=$(cd "$1" && pwd) && build=$(cd "$2" && pwd) && asan=$(cd "$3" && pwd) ||
 	exit 1
 vm=$src/tests/vm
 programs=${RDMA_PROGRAMS:-channel-wire cm conn conn-cycles engine-verbs-end \
-	export-rdma mmap-window}
-lean=${RDMA_LEAN:-cm conn-cycles mmap-window}
+	export-rdma mmap-mw}
+lean=${RDMA_LEAN:-cm conn-cycles mmap-mw}
 commit=$(git -C "$src" describe --always --dirty 2>/dev/null ||
 	echo 'a tarball')
 state=$PWD/rdma-$commit

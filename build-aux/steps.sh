@@ -251,7 +251,8 @@ plain()
 	cd "$root/valgrind" || return 1
 }
 
-helgrind() { plain && run_make check-helgrind; }
+# As check_valgrind(): without the cases that only the long form has.
+helgrind() (export WEIR_TEST_LONG=0 && plain && run_make check-helgrind)
 
 # The tarball in this directory packs itself: what is unpacked later, in another place,
 # with another umask, makes the same.
@@ -351,8 +352,8 @@ rdma_report()
 	export WEIR_VM_CACHE
 	programs='rdma-programs pkglibexec_PROGRAMS='
 	# shellcheck disable=SC2086 # A list.
-	plain && run_make $programs && asan build && run_make $programs &&
-		cd "$root" && sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
+	plain && run_make $programs && asan build && cd "$root/asan" &&
+		run_make $programs && cd "$root" && sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
 }
 
 # The build with ASan and UBSan, which several steps use.  In short form it has no
@@ -381,8 +382,8 @@ simulate()
 # Every function from every function of a user's, in the same: $1 calls.
 calls()
 {
-	asan build && cd "$root/asan" && srcdir=$src WEIR_FUZZ_CALLS=$1 \
-		timeout 3600 tests/fuzz/run-calls
+	asan build && cd "$root/asan" && run_make tests/fuzz/run-calls &&
+		srcdir=$src WEIR_FUZZ_CALLS=$1 timeout 3600 tests/fuzz/run-calls
 }
 
 if command -v shellcheck >/dev/null; then
