@@ -13,6 +13,7 @@ dist_man_MANS += \
 	%D%/man/weir-rping.1 \
 	%D%/man/weir-sim.1 \
 	%D%/man/weir-sim.7 \
+	%D%/man/weir-ublk.1 \
 	%D%/man/weir-vhost.1 \
 	%D%/man/weir.1 \
 	%D%/man/weir.7

@@ -189,6 +189,22 @@ else
 endif
 EXTRA_DIST += %D%/weir-proxy/README.md
 
+# Block devices for this kernel: see weir-ublk/README.md.
+bin_PROGRAMS += %D%/weir-ublk/weir-ublk
+%C%_weir_ublk_weir_ublk_CPPFLAGS = $(hardened_cppflags)
+%C%_weir_ublk_weir_ublk_CFLAGS = $(hardened_cflags)
+%C%_weir_ublk_weir_ublk_LDFLAGS = $(hardened_ldflags)
+%C%_weir_ublk_weir_ublk_SOURCES = \
+	%D%/weir-ublk/control.c \
+	%D%/weir-ublk/list.c \
+	%D%/weir-ublk/main.c \
+	%D%/weir-ublk/options.c \
+	%D%/weir-ublk/queue.c \
+	%D%/weir-ublk/server.c \
+	%D%/weir-ublk/weir-ublk.h
+%C%_weir_ublk_weir_ublk_LDADD = $(block)
+EXTRA_DIST += %D%/weir-ublk/README.md
+
 # A disk for virtual machines: see weir-vhost/README.md.
 bin_PROGRAMS += %D%/weir-vhost/weir-vhost
 %C%_weir_vhost_weir_vhost_CPPFLAGS = $(hardened_cppflags)
@@ -209,7 +225,7 @@ EXTRA_DIST += %D%/weir-vhost/README.md
 # Units of systemd, which docs/operating.md describes.
 unitdir = $(prefix)/lib/systemd/system
 unit_DATA = %D%/systemd/weir-nbd@.service %D%/systemd/weir-proxy.service \
-	%D%/systemd/weir-vhost@.service
+	%D%/systemd/weir-ublk@.service %D%/systemd/weir-vhost@.service
 if HAVE_VERBS
 unit_DATA += %D%/systemd/weir-rdma@.service
 endif
@@ -218,13 +234,14 @@ EXTRA_DIST += \
 	%D%/systemd/weir-nbd@.service.in \
 	%D%/systemd/weir-proxy.service.in \
 	%D%/systemd/weir-rdma@.service.in \
+	%D%/systemd/weir-ublk@.service.in \
 	%D%/systemd/weir-vhost@.service.in
 $(unit_DATA): %D%/systemd/%: %D%/systemd/%.in
 	$(AM_V_GEN)$(MKDIR_P) %D%/systemd && \
 		sed 's|[@]bindir[@]|$(bindir)|' $(srcdir)/$@.in >$@
 
 # Completion for shells, made from the texts of --help.
-completed = weir weir-cp weir-nbd weir-proxy weir-sim weir-vhost
+completed = weir weir-cp weir-nbd weir-proxy weir-sim weir-ublk weir-vhost
 if HAVE_VERBS
 completed += weir-rdma weir-rping
 endif
@@ -237,7 +254,8 @@ $(completion_stamp): build-aux/completion.awk tools/weir.c tools/bench.c \
 		tools/info.c tools/route.c tools/top.c tools/trace.c sim/runner.c \
 		%D%/weir-cp/options.c %D%/weir-nbd/options.c \
 		%D%/weir-proxy/options.c %D%/weir-rdma/options.c \
-		%D%/weir-rping/options.c %D%/weir-vhost/options.c
+		%D%/weir-rping/options.c %D%/weir-ublk/options.c \
+		%D%/weir-vhost/options.c
 	$(AM_V_GEN)rm -rf %D%/completion && \
 	for shell in bash zsh fish; do \
 		$(MKDIR_P) %D%/completion/$$shell && \

@@ -205,7 +205,7 @@ EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/models/mailbox.pml %D%/models/pool.pml %D%/models/spsc.pml \
 	%D%/models/sync.pml %D%/mutate.py %D%/mutations.txt \
 	%D%/races.supp \
-	%D%/programs/test-vm.sh %D%/interop/weir-vhost.sh \
+	%D%/programs/test-vm.sh %D%/interop/weir-ublk.sh %D%/interop/weir-vhost.sh \
 	%D%/programs/test-weir-rdma.sh %D%/programs/test-weir-rping.sh \
 	%D%/programs/weir-cp-fixture.sh %D%/rdma/local.mk \
 	%D%/private.txt \
@@ -343,9 +343,9 @@ check-rdma: rdma-programs
 		$(SHELL) $(srcdir)/%D%/vm/check.sh \
 		$(RDMA_RESULTS) $(rdma_tests)
 
-check-vm: programs/weir-vhost/weir-vhost
+check-vm: programs/weir-ublk/weir-ublk programs/weir-vhost/weir-vhost
 	@$(MAKE) check-TESTS TESTS='%D%/programs/test-vm.sh \
-		%D%/interop/weir-vhost.sh'
+		%D%/interop/weir-ublk.sh %D%/interop/weir-vhost.sh'
 
 # Plant bugs, one at a time, and see whether the tests notice: mutate.py.
 MUTATE =

@@ -141,6 +141,7 @@ int block_measure(struct block *b)
 {
 	struct stat st;
 	uint64_t size;
+	uint32_t min = b->block_min;
 	int sector = 512;
 
 	if (b->fd < 0)
@@ -157,9 +158,11 @@ int block_measure(struct block *b)
 		return -ENOTBLK;
 	}
 	if (b->direct)
-		b->block_min = S_ISBLK(st.st_mode) ? (uint32_t)sector :
-						     BLOCK_MIN_MAX;
-	size -= size % b->block_min;
+		min = S_ISBLK(st.st_mode) ? (uint32_t)sector : BLOCK_MIN_MAX;
+	/* Other cores read it. */
+	if (min != b->block_min)
+		b->block_min = min;
+	size -= size % min;
 	if (size == b->size)
 		return 0;
 	b->size = size;

@@ -25,7 +25,7 @@ lacks()
 			echo 'no checks of libc'; }
 }
 
-for p in weir-nbd weir-proxy weir-rdma weir-rping weir-vhost; do
+for p in weir-nbd weir-proxy weir-rdma weir-rping weir-ublk weir-vhost; do
 	file=programs/$p/.libs/$p
 	[ -f "$file" ] || file=programs/$p/$p
 	if ! grep -q '^HARDEN_CFLAGS = .*-f' Makefile; then

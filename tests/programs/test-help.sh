@@ -6,7 +6,7 @@
 # what --help has.
 . "${srcdir:-$(dirname "$0")/../..}/tests/support/check.sh"
 
-programs='weir-cp weir-nbd weir-proxy weir-rdma weir-rping weir-vhost'
+programs='weir-cp weir-nbd weir-proxy weir-rdma weir-rping weir-ublk weir-vhost'
 tmp=$(mktemp -d ./help.XXXXXX) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
