@@ -32,6 +32,7 @@ bench_programs = \
 	%D%/bench-start \
 	%D%/bench-sync \
 	%D%/bench-timer \
+	%D%/bench-ublk \
 	%D%/bench-udp \
 	%D%/bench-vhost
 
@@ -137,6 +138,8 @@ endif
 	%D%/nbd-client.c %D%/nbd-client.h %D%/nbd-proto.h \
 	$(bench_common)
 %C%_bench_nbd_LDADD = $(bench_libs)
+%C%_bench_ublk_SOURCES = %D%/bench-ublk.c $(bench_common)
+%C%_bench_ublk_LDADD = $(bench_libs)
 %C%_bench_vhost_SOURCES = %D%/bench-vhost.c $(bench_common)
 %C%_bench_vhost_LDADD = $(bench_libs)
 %C%_bench_nop_SOURCES = %D%/bench-nop.c $(bench_common)

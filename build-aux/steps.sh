@@ -344,6 +344,20 @@ rdma()
 		pkglibexec_PROGRAMS= RDMA_RESULTS="$root/rdma"
 }
 
+# In a guest whose kernel has that driver; in short form half of the cases.
+ublk()
+(
+	WEIR_VM_CACHE=$root/vm
+	export WEIR_VM_CACHE
+	in_turn
+	plain || return 1
+	cd "$root/valgrind" && run_make check-ublk
+	status=$?
+	mkdir -p "$root/ublk" && cp tests/interop/weir-ublk.log \
+		tests/interop/weir-ublk.trs "$root/ublk/" || return 1
+	return $status
+)
+
 # Cycles of failures in full, and chosen programs under ASan and valgrind, also in
 # guests, into docs/rdma.txt.
 rdma_report()
@@ -445,8 +459,10 @@ guest()
 	why=$(WEIR_VM_CACHE=$root/vm sh "$src/tests/vm/run" --check 2>&1)
 	if [ $? = 77 ]; then
 		cannot rdma "${why##*prepare: }"
+		cannot ublk "${why##*prepare: }"
 	else
 		step rdma rdma "$1"
+		step ublk ublk
 		[ $long = 0 ] || step rdma-report rdma_report
 	fi
 }

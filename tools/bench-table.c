@@ -284,6 +284,13 @@ const struct program programs[] = {
 		.bare = "libfabric",
 		.cases = "write 1 MiB|read 1 MiB|write 8 B|read 8 B",
 	}, {
+		.name = "ublk",
+		.measures = "block devices of this kernel (root, Linux 6.5)",
+		.beside = "loop, nbd",
+		.takes = "",
+		.by_name = true,
+		.question = "How fast is a block device of a server?",
+	}, {
 		.name = "nvme",
 		.measures = "reads by NVMe passthrough (an NVMe device)",
 		.beside = "fio",

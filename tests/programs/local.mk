@@ -15,7 +15,7 @@ test_scripts += %D%/test-hardening.sh %D%/test-help.sh %D%/test-nbd-embedded.sh 
 	%D%/test-weir-cp-as-cp.sh %D%/test-weir-cp-convert.sh \
 	%D%/test-weir-cp.sh %D%/test-weir-info.sh \
 	%D%/test-weir-proxy-options.sh %D%/test-weir-route.sh \
-	%D%/test-weir-trace.sh
+	%D%/test-weir-trace.sh %D%/test-weir-ublk-options.sh
 if HAVE_OPENSSL
 test_scripts += %D%/test-weir-proxy-tls.sh
 endif
