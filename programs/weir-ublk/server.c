@@ -36,11 +36,13 @@ void say(const char *fmt, ...)
 {
 	va_list ap;
 
+	flockfile(stderr);	/* Each queue is a thread. */
 	fputs("weir-ublk: ", stderr);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	fputc('\n', stderr);
+	funlockfile(stderr);
 }
 
 struct server *server_new(void)
@@ -272,6 +274,9 @@ static int recover(struct server *s)
 		err = 0;
 		pause_for_attempt();
 	}
+	/* A server has been killed that had just begun to take it over. */
+	if (err == -EINVAL && s->info.state == UBLK_QUIESCED)
+		err = 0;
 	s->recovered = err >= 0;
 	s->made = s->recovered;
 	if (err == -EBUSY)
@@ -283,6 +288,24 @@ static int recover(struct server *s)
 	return err < 0 ? err : open_device(s);
 }
 
+/* What is left of a device that the kernel has removed, as its server was killed: it has
+ * its number still.  Returns whether it is gone now. */
+static bool remove_rest(struct server *s, const struct ublk_info *info)
+{
+	char path[PATH_LEN];
+	int fd;
+
+	if (info->state != UBLK_DEAD)
+		return false;
+	control_path(path, info->dev_id);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return false;	/* It is another server's, which is just beginning. */
+	close(fd);
+	return command(s, UBLK_DELETE, info->dev_id, info->flags & UBLK_F_UNPRIVILEGED, NULL,
+		       0, 0) >= 0;
+}
+
 static int make_or_recover(struct server *s)
 {
 	struct ublk_info info = { .queues = 0 };
@@ -290,7 +313,7 @@ static int make_or_recover(struct server *s)
 
 	if (s->opts.id != UINT32_MAX)
 		err = command(s, UBLK_GET_INFO, s->opts.id, true, &info, sizeof(info), 0);
-	if (err == -ENODEV)
+	if (err == -ENODEV || (err >= 0 && remove_rest(s, &info)))
 		return make(s);
 	if (err < 0) {
 		say("device %u: %s", s->opts.id, strerror(-err));
@@ -441,7 +464,11 @@ void server_queue_over(void *server)
 	struct server *s = server;
 
 	s->queues_over++;
-	check_end(s);
+	/* One whose commands were refused; the driver would wait for them. */
+	if (!s->started && weir_op_is_busy(&s->control.op))
+		weir_op_cancel(&s->control.op);
+	else
+		check_end(s);
 }
 
 /* The first signal asks, one that follows soon insists. */
@@ -458,6 +485,8 @@ void server_stop(struct server *s)
 		return;
 	}
 	s->stopping = true;
+	if (!s->started)
+		weir_op_cancel(&s->control.op);
 	send_stop(s);
 }
 

@@ -114,8 +114,10 @@ t_devices_are_listed_and_stopped_by_another_process()
 		[ ! -e /dev/ublkb5 ]
 		refused "$program" --stop=5
 		grep -q "there is no device 5" refusal
-		dd if=/dev/ublkb0 of=/dev/null bs=64k count=16 2>/dev/null
+		# What no one has flushed is written as the device ends.
+		printf hello | dd of=/dev/ublkb0 seek=1 2>/dev/null
 		finish
+		[ "$(dd if=two skip=1 count=1 2>/dev/null | head -c 5)" = hello ]
 		serve odd
 		[ "$(cat /sys/block/ublkb0/size)" = 1 ]
 		grep -q "its last 188 bytes" err
@@ -161,9 +163,11 @@ t_memory_is_served_without_a_copy_of_the_library()
 		serve size=1M
 		kill -9 $ublk
 		wait $ublk || :
-		# Nobody could have it again.
+		# Nobody could have it again, but its number.
 		wait_for "\"$program\" --list | grep -q dead"
-		"$program" --stop=0'
+		serve --id=0 size=1M
+		grep -q "\"recovered\":false" out
+		finish'
 }
 
 t_a_killed_server_is_taken_over_by_the_same_export_alone()
@@ -192,7 +196,8 @@ t_a_killed_server_is_taken_over_by_the_same_export_alone()
 		wait $ublk || :
 		wait_for "\"$program\" --list | grep -q dead"
 		[ ! -e /dev/ublkb0 ]
-		"$program" --stop=0'
+		"$program" --stop=0
+		[ -z "$("$program" --list)" ]'
 }
 
 t_verified_writes_outlive_servers_that_are_killed()
@@ -264,6 +269,36 @@ t_what_was_acknowledged_is_in_the_file()
 		[ $i -gt 10 ]' --timeout $((300 + kills * 5))
 }
 
+# The machine loses its power: what was flushed is on its disk, and not only in the page
+# cache between that and the device.  (The kernel flushes after a write with FUA, too.)
+t_what_was_flushed_outlives_the_machine()
+{
+	rm -f disk acked
+	truncate -s 16M disk
+	guest '
+		serve /dev/vda
+		i=0
+		while :; do	# Each in a page of its own.
+			i=$((i + 1))
+			printf "block %08d" $i >block
+			dd if=block of=/dev/ublkb0 bs=512 seek=$((i * 8)) \
+				conv=sync,fsync 2>/dev/null
+			echo $i >>"$OLDPWD/acked"
+		done' --module virtio_blk --qemu -drive \
+		--qemu "file=$dir/disk,format=raw,if=virtio" --timeout 10 >out 2>err
+	status=$?
+	[ $status = 124 ] || wrong "the guest's status is $status: $(cat err)"
+	last=$(tail -n 1 acked)
+	[ "${last:-0}" -gt 10 ] || wrong "only $last blocks were written"
+	i=0
+	while [ $i -lt "$last" ]; do
+		i=$((i + 1))
+		[ "$(dd if=disk bs=4096 skip=$i count=1 2>/dev/null |
+			head -c 14)" = "$(printf 'block %08d' $i)" ] ||
+			wrong "block $i of $last is lost"
+	done
+}
+
 # As rules of udev would have it: the devices are their maker's.
 t_a_user_without_privileges_has_a_device()
 {
@@ -310,6 +345,7 @@ run_in_turn t_memory_is_served_without_a_copy_of_the_library
 run_in_turn t_a_killed_server_is_taken_over_by_the_same_export_alone
 run_in_turn t_verified_writes_outlive_servers_that_are_killed "$(lacks fio)"
 run_in_turn t_what_was_acknowledged_is_in_the_file
+run_in_turn t_what_was_flushed_outlives_the_machine
 run_in_turn t_a_user_without_privileges_has_a_device
 echo "1..$n"
 exit $bad
