@@ -13,11 +13,13 @@
 
 #include "weir-ublk.h"
 
-#define CONTROL "/dev/ublk-control"
+#define CONTROL "ublk-control"
+
+const char *device_dir = "/dev";
 
 void control_path(char path[PATH_LEN], uint32_t dev_id)
 {
-	snprintf(path, PATH_LEN, "/dev/ublkc%u", dev_id);
+	snprintf(path, PATH_LEN, "%s/ublkc%u", device_dir, dev_id);
 }
 
 void control_set(struct control *c, int fd, uint32_t code, uint32_t dev_id, bool with_path,
@@ -115,11 +117,11 @@ static int explain(int err, char *why, size_t len)
 		break;
 	case -EACCES:
 	case -EPERM:
-		snprintf(why, len, CONTROL ": %s; root may, or whom a udev rule lets",
-			 strerror(-err));
+		snprintf(why, len, "%s/" CONTROL ": %s; root may, or whom a udev rule lets",
+			 device_dir, strerror(-err));
 		break;
 	default:
-		snprintf(why, len, CONTROL ": %s", strerror(-err));
+		snprintf(why, len, "%s/" CONTROL ": %s", device_dir, strerror(-err));
 		break;
 	}
 	return err;
@@ -129,8 +131,11 @@ int control_open(char *why, size_t len)
 {
 	struct control c;
 	uint64_t features = 0;
-	int err, res, fd = open(CONTROL, O_RDWR | O_CLOEXEC);
+	char path[PATH_LEN];
+	int err, res, fd;
 
+	snprintf(path, sizeof(path), "%s/" CONTROL, device_dir);
+	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return explain(-errno, why, len);
 	control_set(&c, fd, UBLK_GET_FEATURES, UINT32_MAX, false, &features,

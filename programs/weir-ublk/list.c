@@ -18,7 +18,7 @@ bool device_is_in_use(uint32_t dev_id)
 	char path[PATH_LEN];
 	int fd;
 
-	snprintf(path, sizeof(path), "/dev/ublkb%u", dev_id);
+	snprintf(path, sizeof(path), "%s/ublkb%u", device_dir, dev_id);
 	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return errno == EBUSY;
@@ -77,7 +77,7 @@ static int compare(const void *a, const void *b)
 /* The numbers of all devices.  Returns how many, or an errno. */
 static int find(uint32_t **ret)
 {
-	DIR *dir = opendir("/dev");
+	DIR *dir = opendir(device_dir);
 	uint32_t *ids = NULL, *more;
 	struct dirent *d;
 	uint64_t id;
@@ -125,7 +125,7 @@ int list_devices(bool json)
 		return EXIT_SETUP;
 	n = find(&ids);
 	if (n < 0) {
-		say("/dev: %s", strerror(-n));
+		say("%s: %s", device_dir, strerror(-n));
 		close(fd);
 		return EXIT_FAILED;
 	}

@@ -95,12 +95,13 @@ static struct ublk_params params_of(const struct server *s)
 {
 	const struct block *b = &s->block;
 	uint32_t page = 4096 > s->block_size ? 4096 : s->block_size;
+	/* Memory is lost with this process, flushed or not. */
+	bool has_cache = b->can & BLOCK_CAN_FLUSH && !b->base;
 	struct ublk_params p = {
 		.len = UBLK_PARAMS_LEN, .types = UBLK_PARAM_BASIC,
 		.basic = {
 			.attrs = (b->can & BLOCK_CAN_WRITE ? 0 : UBLK_READ_ONLY) |
-				 (b->can & BLOCK_CAN_FLUSH ?
-				  UBLK_VOLATILE_CACHE | UBLK_FUA : 0),
+				 (has_cache ? UBLK_VOLATILE_CACHE | UBLK_FUA : 0),
 			.logical_shift = shift_of(s->block_size),
 			.physical_shift = shift_of(page),
 			.io_min_shift = shift_of(s->block_size),
@@ -247,12 +248,15 @@ static int check_kept(struct server *s)
 		return err;
 	}
 	ours = params_of(s);
-	if (has.basic.sectors != ours.basic.sectors ||
-	    has.basic.attrs != ours.basic.attrs ||
+	if (has.basic.attrs != ours.basic.attrs ||
 	    has.basic.logical_shift != ours.basic.logical_shift) {
-		say("device %u was served with other options, or the export had another size "
-		    "(%" PRIu64 " sectors, and not %" PRIu64 ")", s->info.dev_id,
-		    (uint64_t)has.basic.sectors, (uint64_t)ours.basic.sectors);
+		say("device %u was served with other options: ro, or direct", s->info.dev_id);
+		return -EEXIST;
+	}
+	if (has.basic.sectors != ours.basic.sectors) {
+		say("device %u has %" PRIu64 " sectors, and the export has %" PRIu64,
+		    s->info.dev_id, (uint64_t)has.basic.sectors,
+		    (uint64_t)ours.basic.sectors);
 		return -EEXIST;
 	}
 	return 0;

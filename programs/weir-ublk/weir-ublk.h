@@ -145,6 +145,9 @@ struct control {
 	void (*fn)(struct control *c, int res);
 };
 
+/* Where devices are: /dev, but for tests. */
+extern const char *device_dir;
+
 /* Open the control device.  Returns a descriptor, or an errno; @why, of @len bytes, then
  * says what it was and what helps. */
 int control_open(char *why, size_t len);

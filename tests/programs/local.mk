@@ -5,7 +5,7 @@ public_tests += %D%/test-bench-tasks %D%/test-number %D%/test-weir-nbd \
 	%D%/test-weir-nbd-status %D%/test-weir-proxy \
 	%D%/test-weir-proxy-address %D%/test-weir-proxy-control \
 	%D%/test-weir-proxy-header %D%/test-weir-proxy-hostile \
-	%D%/test-weir-proxy-targets %D%/test-weir-vhost
+	%D%/test-weir-proxy-targets %D%/test-weir-ublk %D%/test-weir-vhost
 if HAVE_VERBS
 public_tests += %D%/test-weir-rdma-parts
 endif
@@ -31,6 +31,12 @@ endif
 %C%_test_weir_proxy_header_SOURCES = %D%/test-weir-proxy-header.c \
 	programs/weir-proxy/address.c programs/weir-proxy/header.c \
 	programs/common/number.c programs/common/number.h
+# Its functions of the library that the driver answers are the test's.
+%C%_test_weir_ublk_SOURCES = %D%/test-weir-ublk.c programs/weir-ublk/control.c \
+	programs/weir-ublk/list.c programs/weir-ublk/options.c programs/weir-ublk/queue.c \
+	programs/weir-ublk/server.c
+%C%_test_weir_ublk_CPPFLAGS = $(AM_CPPFLAGS) -Dweir_uring_submit=driver_submit
+%C%_test_weir_ublk_LDADD = programs/block/libblock.a $(common) $(test_public) -ldl
 %C%_test_weir_rdma_parts_SOURCES = %D%/test-weir-rdma-parts.c \
 	programs/weir-rdma/file.c programs/weir-rdma/note.c
 
