@@ -473,11 +473,16 @@ static void requests_reach_the_file(void **state)
 
 static void senseless_requests_are_refused(void **state)
 {
-	uint8_t data[SECTOR] = { 0 };
+	uint8_t data[2 * SECTOR] = { 0 };
+	struct stat st;
 
 	(void)state;
 	set_up();
 	BEGIN(disk);
+	assert_int_equal(request(0, 0, UBLK_WRITE, SECTORS - 1, 2, data), -EIO);
+	assert_int_equal(request(0, 0, UBLK_WRITE, SECTORS, 1, data), -EIO);
+	assert_int_equal(stat(disk, &st), 0);
+	assert_int_equal(st.st_size, DISK);
 	assert_int_equal(request(0, 0, UBLK_READ, SECTORS, 1, data), -EIO);
 	assert_int_equal(request(0, 0, UBLK_READ, UINT64_MAX, 1, data), -EIO);
 	assert_int_equal(request(0, 0, UBLK_READ, SECTORS - 1, 2, data), -EIO);
