@@ -28,8 +28,9 @@
 #include "weir-ublk.h"
 
 /* For another process that has had the device, and for udev. */
-#define ATTEMPTS 200
+unsigned int attempts = 200;
 #define ATTEMPT_NS 50000000
+#define LOCK_AT (INT64_C(1) << 62) /* Behind all bytes, and behind the locks of others. */
 #define INSIST_NS (10 * WEIR_SEC)
 
 void say(const char *fmt, ...)
@@ -175,7 +176,7 @@ static int open_device(struct server *s)
 	int i;
 
 	control_path(path, s->info.dev_id);
-	for (i = 0; i < ATTEMPTS; i++) {
+	for (i = 0; i < (int)attempts; i++) {
 		s->fd = open(path, O_RDWR | O_CLOEXEC);
 		if (s->fd >= 0)
 			return 0;
@@ -268,7 +269,7 @@ static int recover(struct server *s)
 	uint32_t id = s->info.dev_id;
 	int err = check_kept(s);
 
-	for (int i = 0; i < ATTEMPTS && !err; i++) {
+	for (unsigned int i = 0; i < attempts && !err; i++) {
 		err = command(s, UBLK_START_RECOVERY, id, with_path(s), NULL, 0, 0);
 		if (err != -EBUSY)
 			break;
@@ -327,6 +328,39 @@ static int make_or_recover(struct server *s)
 	return recover(s);
 }
 
+/* Returns 0, -EAGAIN, or another errno: there are no locks there. */
+static int lock_one(int fd, int which)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
+			      .l_start = LOCK_AT + which, .l_len = 1 };
+
+	if (fd < 0 || !fcntl(fd, F_OFD_SETLK, &lock))
+		return 0;
+	return errno == EACCES ? -EAGAIN : -errno;
+}
+
+/*
+ * One server at a time writes to a file.  The lock is that of an open file, which what is
+ * in flight holds, too: so a server that follows one that was killed begins when the
+ * last write of that one has ended, and none overtakes its own.
+ */
+static int lock_export(struct server *s)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; i < attempts && !s->block.read_only; i++) {
+		err = lock_one(s->block.fd, 0);
+		if (err != -EAGAIN)
+			err = lock_one(s->block.durable_fd, 1);
+		if (err != -EAGAIN)
+			return 0;
+		pause_for_attempt();
+	}
+	if (err)
+		say("%s: another weir-ublk serves it", block_title(&s->block));
+	return err;
+}
+
 int server_open(struct server *s)
 {
 	char why[512];
@@ -346,6 +380,9 @@ int server_open(struct server *s)
 	if (s->block.size % s->block_size && !s->opts.quiet)
 		say("%s: its last %" PRIu64 " bytes are not part of the device",
 		    block_title(&s->block), s->block.size % s->block_size);
+	err = lock_export(s);
+	if (err)
+		return err;
 	s->control_fd = control_open(why, sizeof(why));
 	if (s->control_fd < 0) {
 		say("%s", why);

@@ -254,6 +254,9 @@ struct server {
 	struct weir_op sync_op;
 };
 
+/* To have what another process has, 50 ms after each other; fewer in tests. */
+extern unsigned int attempts;
+
 struct server *server_new(void);
 void server_free(struct server *s);
 

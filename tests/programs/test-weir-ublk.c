@@ -702,6 +702,32 @@ static void lost_device_is_taken_over_by_the_same_export_only(void **state)
 	tear_down();
 }
 
+/* As of a server whose last write has not ended. */
+static void file_that_another_one_writes_to_is_waited_for(void **state)
+{
+	unsigned int usual = attempts;
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 0 };
+	char export[128];
+	int fd;
+
+	(void)state;
+	set_up();
+	snprintf(export, sizeof(export), "path=%s,ro", disk);
+	fd = open(disk, O_RDWR | O_CLOEXEC);
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	attempts = 2;
+	BEGIN(disk);
+	assert_int_equal(end_program(), EXIT_SETUP);
+	assert_false(driver.exists);
+	BEGIN(export);
+	assert_int_equal(stop_program(), EXIT_OK);
+	close(fd);
+	BEGIN(disk);
+	assert_int_equal(stop_program(), EXIT_OK);
+	attempts = usual;
+	tear_down();
+}
+
 static void wait_for_size(uint64_t sectors)
 {
 	pthread_mutex_lock(&driver.lock);
@@ -751,6 +777,7 @@ int main(void)
 		CASE(device_stopped_by_another_process_ends_the_server),
 		CASE(what_the_driver_refuses_leaves_no_device),
 		CASE(lost_device_is_taken_over_by_the_same_export_only),
+		CASE(file_that_another_one_writes_to_is_waited_for),
 		CASE(device_grows_with_its_file),
 		CASE(devices_are_listed_and_stopped),
 	};
