@@ -546,7 +546,7 @@ static void memory_is_served(void **state)
 }
 
 /* All tags of both queues at once, again and again; each has its own part. */
-static void many_requests_at_once_do_not_mix(void **state)
+static void requests_of_all_tags_at_once_do_not_mix(void **state)
 {
 	static uint8_t data[QUEUES][DEPTH][8192];
 	unsigned int rounds = scaled(200);
@@ -618,7 +618,7 @@ static void device_stopped_by_another_process_ends_the_server(void **state)
 	tear_down();
 }
 
-static void what_the_driver_refuses_leaves_no_device(void **state)
+static void command_that_the_driver_refuses_leaves_no_device(void **state)
 {
 	static const struct { uint32_t code; int err; } all[] = {
 		{ UBLK_GET_FEATURES, -EOPNOTSUPP }, { UBLK_ADD, -EPERM },
@@ -772,10 +772,10 @@ int main(void)
 		CASE(senseless_requests_are_refused),
 		CASE(read_only_device_is_said_to_be_and_refuses_writes),
 		CASE(memory_is_served),
-		CASE(many_requests_at_once_do_not_mix),
+		CASE(requests_of_all_tags_at_once_do_not_mix),
 		CASE(signal_waits_for_the_requests_in_flight),
 		CASE(device_stopped_by_another_process_ends_the_server),
-		CASE(what_the_driver_refuses_leaves_no_device),
+		CASE(command_that_the_driver_refuses_leaves_no_device),
 		CASE(lost_device_is_taken_over_by_the_same_export_only),
 		CASE(file_that_another_one_writes_to_is_waited_for),
 		CASE(device_grows_with_its_file),
