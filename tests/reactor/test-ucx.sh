@@ -35,8 +35,9 @@ wrong()
 			$said
 		END
 	done
-	# It falls asleep once, or again if something else wakes the reactor.
-	grep -Eqx 'idle: 0 wake-ups, [1-9] sleeps' <<-END ||
+	# It falls asleep once, or again if something else wakes the reactor; UCX's TCP has
+	# been seen to send something more on a busy machine.
+	grep -Eqx 'idle: [0-3] wake-ups, [1-9] sleeps' <<-END ||
 		$said
 	END
 		echo "it is not idle"
