@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include <weir/stats.h>
 #include <weir/watch.h>
@@ -127,6 +128,9 @@ static int serve(struct server *s)
 	int status = EXIT_SETUP;
 
 	program.server = s;
+	/* Memory that is short is found by writing to devices, perhaps to this one: threads
+	 * that are made from now on do not wait for that.  It takes a privilege. */
+	(void)prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
 	if (!begin(s)) {
 		status = weir_group_run(s->group) || s->failed ? EXIT_FAILED : EXIT_OK;
 		if (s->failed && !s->started)

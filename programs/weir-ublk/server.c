@@ -425,8 +425,10 @@ static void check_end(struct server *s)
 	struct weir_reactor *r = weir_group_reactor(s->group, 0);
 	int err = -EOPNOTSUPP;
 
-	if (s->queues_over < s->info.queues || weir_op_is_busy(&s->control.op))
+	if (s->ending || s->queues_over < s->info.queues ||
+	    weir_op_is_busy(&s->control.op))
 		return;
+	s->ending = true;
 	weir_op_init(&s->sync_op, on_synced);
 	if (!s->block.read_only)
 		err = block_sync(&s->block, r, &s->sync_op);

@@ -244,7 +244,7 @@ struct server {
 	bool recovered;
 	bool made;		/* There is a device. */
 	bool started;
-	bool stopping, stop_sent, stop_done;
+	bool stopping, stop_sent, stop_done, ending;
 	bool failed;
 	uint64_t insist_until;	/* Then a signal stops it although it is in use. */
 	uint32_t queues_over;

@@ -70,6 +70,10 @@ t_a_file_system_is_made_filled_and_checked()
 		[ "$(ls /sys/block/ublkb0/mq | wc -l)" = 2 ]
 		[ "$(cat /sys/block/ublkb0/queue/write_cache)" = "write back" ]
 		[ "$(cat /sys/block/ublkb0/queue/fua)" = 1 ]
+		# PF_MEMALLOC_NOIO
+		for t in /proc/$ublk/task/*; do
+			[ $(($(cut -d " " -f 9 $t/stat) & 0x80000)) != 0 ]
+		done
 		mke2fs -q -t ext4 /dev/ublkb0
 		mkdir m
 		mount -o discard /dev/ublkb0 m
