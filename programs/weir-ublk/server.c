@@ -31,6 +31,7 @@
 unsigned int attempts = 200;
 #define ATTEMPT_NS 50000000
 #define LOCK_AT (INT64_C(1) << 62) /* Behind all bytes, and behind the locks of others. */
+#define AGAIN_NS (20 * WEIR_MSEC)
 #define INSIST_NS (10 * WEIR_SEC)
 
 void say(const char *fmt, ...)
@@ -436,6 +437,19 @@ static void check_end(struct server *s)
 		on_synced(&s->sync_op, err == -EOPNOTSUPP ? 0 : err);
 }
 
+static void send_stop(struct server *s);
+
+/* A queue has had its commands sent after it only. */
+static void on_again(struct weir_op *op, int64_t res)
+{
+	struct server *s = weir_container_of(op, struct server, again_op);
+
+	if (res < 0 || s->queues_over == s->info.queues)
+		return;
+	s->stop_sent = false;
+	send_stop(s);
+}
+
 static void on_stopped(struct control *c, int res)
 {
 	struct server *s = weir_container_of(c, struct server, control);
@@ -446,6 +460,12 @@ static void on_stopped(struct control *c, int res)
 		s->failed = true;
 		weir_group_stop(s->group);
 		return;
+	}
+	weir_op_init(&s->again_op, on_again);
+	if (s->queues_over < s->info.queues) {
+		struct weir_reactor *r = weir_group_reactor(s->group, 0);
+
+		(void)weir_sleep_until(r, &s->again_op, weir_reactor_now(r) + AGAIN_NS);
 	}
 	check_end(s);
 }
@@ -508,7 +528,7 @@ void server_queue_over(void *server)
 
 	s->queues_over++;
 	/* One whose commands were refused; the driver would wait for them. */
-	if (!s->started && weir_op_is_busy(&s->control.op))
+	if (!s->started && !s->stop_sent && weir_op_is_busy(&s->control.op))
 		weir_op_cancel(&s->control.op);
 	else
 		check_end(s);

@@ -251,7 +251,7 @@ struct server {
 	uint32_t block_size;
 	_Atomic uint64_t sectors;
 	struct control control;
-	struct weir_op sync_op;
+	struct weir_op sync_op, again_op;
 };
 
 /* To have what another process has, 50 ms after each other; fewer in tests. */

@@ -362,23 +362,8 @@ run_in_turn()
 run_in_turn t_a_file_system_is_made_filled_and_checked
 run_in_turn t_devices_are_listed_and_stopped_by_another_process
 run_in_turn t_a_device_may_be_read_only_direct_or_of_another_device
-run_in_turn t_a_plugin_enciphers_the_disk()
-{
-	expect 0 guest '
-		truncate -s 1M image
-		serve --id=0 "plugin=$plugin,args=image:secret"
-		dd if=/dev/urandom of=source bs=64k count=16 2>/dev/null
-		dd if=source of=/dev/ublkb0 bs=48k oflag=direct 2>/dev/null
-		cmp source /dev/ublkb0
-		kill -9 $ublk
-		wait $ublk || :
-		serve --id=0 "plugin=$plugin,args=image:secret"
-		cmp source /dev/ublkb0
-		finish
-		! cmp -s source image'
-}
-
-t_memory_is_served_without_a_copy_of_the_library
+run_in_turn t_a_plugin_enciphers_the_disk
+run_in_turn t_memory_is_served_without_a_copy_of_the_library
 run_in_turn t_a_killed_server_is_taken_over_by_the_same_export_alone
 run_in_turn t_verified_writes_outlive_servers_that_are_killed "$(lacks fio)"
 run_in_turn t_what_was_acknowledged_is_in_the_file
