@@ -171,6 +171,39 @@ static void pause_for_attempt(void)
 	nanosleep(&t, NULL);
 }
 
+/* Returns 0, -EAGAIN, or another errno: there are no locks there. */
+static int lock_one(int fd, int which)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
+			      .l_start = LOCK_AT + which, .l_len = 1 };
+
+	if (fd < 0 || !fcntl(fd, F_OFD_SETLK, &lock))
+		return 0;
+	return errno == EACCES ? -EAGAIN : -errno;
+}
+
+/*
+ * One server at a time writes to a file.  The lock is that of an open file, which what is
+ * in flight holds, too: so a server that follows one that was killed begins when the
+ * last write of that one has ended, and none overtakes its own.
+ */
+static int lock_export(struct server *s, unsigned int n)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; i <= n && !s->block.read_only; i++) {
+		err = lock_one(s->block.fd, 0);
+		if (err != -EAGAIN)
+			err = lock_one(s->block.durable_fd, 1);
+		if (err != -EAGAIN)
+			return 0;
+		pause_for_attempt();
+	}
+	if (err)
+		say("%s: another weir-ublk serves it", block_title(&s->block));
+	return err;
+}
+
 static int open_device(struct server *s)
 {
 	char path[PATH_LEN];
@@ -200,8 +233,11 @@ static int make(struct server *s)
 		.flags = UBLK_F_IOCTL_ENCODE | UBLK_F_UNPRIVILEGED, .server_flags = own,
 	}, wanted;
 	struct ublk_params params;
-	int err;
+	/* Somebody waits for this; it is soon known. */
+	int err = lock_export(s, attempts / 5);
 
+	if (err)
+		return err;
 	if (s->opts.keep && own)
 		info.flags |= UBLK_F_RECOVERY | UBLK_F_REISSUE;
 	wanted = info;
@@ -291,6 +327,8 @@ static int recover(struct server *s)
 		say("device %u exists, and was not to be kept for another server", id);
 	else if (err < 0 && err != -EEXIST)
 		say("take over device %u: %s", id, strerror(-err));
+	if (err >= 0)
+		err = lock_export(s, attempts);
 	return err < 0 ? err : open_device(s);
 }
 
@@ -329,39 +367,6 @@ static int make_or_recover(struct server *s)
 	return recover(s);
 }
 
-/* Returns 0, -EAGAIN, or another errno: there are no locks there. */
-static int lock_one(int fd, int which)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
-			      .l_start = LOCK_AT + which, .l_len = 1 };
-
-	if (fd < 0 || !fcntl(fd, F_OFD_SETLK, &lock))
-		return 0;
-	return errno == EACCES ? -EAGAIN : -errno;
-}
-
-/*
- * One server at a time writes to a file.  The lock is that of an open file, which what is
- * in flight holds, too: so a server that follows one that was killed begins when the
- * last write of that one has ended, and none overtakes its own.
- */
-static int lock_export(struct server *s)
-{
-	int err = 0;
-
-	for (unsigned int i = 0; i < attempts && !s->block.read_only; i++) {
-		err = lock_one(s->block.fd, 0);
-		if (err != -EAGAIN)
-			err = lock_one(s->block.durable_fd, 1);
-		if (err != -EAGAIN)
-			return 0;
-		pause_for_attempt();
-	}
-	if (err)
-		say("%s: another weir-ublk serves it", block_title(&s->block));
-	return err;
-}
-
 int server_open(struct server *s)
 {
 	char why[512];
@@ -381,9 +386,6 @@ int server_open(struct server *s)
 	if (s->block.size % s->block_size && !s->opts.quiet)
 		say("%s: its last %" PRIu64 " bytes are not part of the device",
 		    block_title(&s->block), s->block.size % s->block_size);
-	err = lock_export(s);
-	if (err)
-		return err;
 	s->control_fd = control_open(why, sizeof(why));
 	if (s->control_fd < 0) {
 		say("%s", why);
