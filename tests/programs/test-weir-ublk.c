@@ -652,10 +652,13 @@ static void lose_server(uint64_t server_flags)
 
 static bool has_sent(uint32_t code)
 {
+	bool has = false;
+
+	pthread_mutex_lock(&driver.lock);
 	for (uint32_t i = 0; i < driver.n_codes; i++)
-		if (driver.codes[i] == code)
-			return true;
-	return false;
+		has |= driver.codes[i] == code;
+	pthread_mutex_unlock(&driver.lock);
+	return has;
 }
 
 static void lost_device_is_taken_over_by_the_same_export_only(void **state)
