@@ -456,31 +456,32 @@ elif [ $long = 0 ]; then
 	cannot mutations 'this is no git checkout'
 fi
 step helgrind helgrind
-guest()
+# in_guest NAME COMMAND...: a step that takes a guest.
+in_guest()
 {
 	why=$(WEIR_VM_CACHE=$root/vm sh "$src/tests/vm/run" --check 2>&1)
 	if [ $? = 77 ]; then
-		cannot rdma "${why##*prepare: }"
-		cannot ublk "${why##*prepare: }"
+		cannot "$1" "${why##*prepare: }"
 	else
-		step rdma rdma "$1"
-		step ublk ublk
-		[ $long = 0 ] || step rdma-report rdma_report
+		step "$@"
 	fi
 }
 
 # Each of them keeps one core busy at most: in short form they run at once.
 if [ $long = 1 ]; then
-	guest 3600
+	in_guest rdma rdma 3600
+	in_guest ublk ublk
+	in_guest rdma-report rdma_report
 	step distcheck distcheck distcheck distcheck
 else
 	(
 		failures=0
-		guest 900
+		in_guest rdma rdma 900
 		exit $failures
 	) &
 	beside=$!
 	step distcheck distcheck distcheck-tree distcheck
+	in_guest ublk ublk
 	wait $beside || failures=$((failures + 1))
 fi
 
