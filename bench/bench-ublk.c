@@ -56,7 +56,7 @@ enum { LOOP, NBD, UBLK, TARGETS };
 static char disk[4096], sock[64];
 static char *memory;
 
-/* The machine's busy time in nanoseconds, and of what is no process of its own. */
+/* The time that all CPUs were busy, in nanoseconds. */
 static double busy_ns(void)
 {
 	double user = 0, nice = 0, sys = 0, idle, wait, irq = 0, soft = 0;

@@ -369,7 +369,8 @@ rdma_report()
 	programs='rdma-programs pkglibexec_PROGRAMS='
 	# shellcheck disable=SC2086 # A list.
 	plain && run_make $programs && asan build && cd "$root/asan" &&
-		run_make $programs && cd "$root" && sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
+		run_make $programs && cd "$root" &&
+		sh "$src/build-aux/rdma-report.sh" "$src" valgrind asan
 }
 
 # The build with ASan and UBSan, which several steps use.  In short form it has no

@@ -199,6 +199,25 @@ void block_queue_cancel(struct block_queue *q);
 enum block_kind { BLOCK_READ, BLOCK_WRITE, BLOCK_FLUSH, BLOCK_TRIM, BLOCK_CACHE,
 		  BLOCK_ZERO, BLOCK_STATUS };
 
+/* What of .can a request of @kind takes. */
+static inline uint32_t block_needs(uint8_t kind)
+{
+	switch (kind) {
+	case BLOCK_WRITE:
+		return BLOCK_CAN_WRITE;
+	case BLOCK_FLUSH:
+		return BLOCK_CAN_FLUSH;
+	case BLOCK_TRIM:
+		return BLOCK_CAN_TRIM;
+	case BLOCK_CACHE:
+		return BLOCK_CAN_CACHE;
+	case BLOCK_ZERO:
+		return BLOCK_CAN_ZERO;
+	default:
+		return 0;
+	}
+}
+
 /* Flags of a request. */
 #define BLOCK_FUA 1u	/* What it changes is durable when it ends. */
 #define BLOCK_NO_HOLE 2u	/* Zeroes are allocated. */

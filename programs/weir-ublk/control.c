@@ -44,11 +44,6 @@ void control_set(struct control *c, int fd, uint32_t code, uint32_t dev_id, bool
 	};
 }
 
-void *control_payload(struct control *c)
-{
-	return c->bytes + c->command.path_len;
-}
-
 static void fill(struct io_uring_sqe *sqe, void *arg)
 {
 	const struct control *c = arg;
@@ -88,7 +83,8 @@ static void on_waited(struct weir_op *op, int64_t res)
 	w->res = res;
 }
 
-int control_wait(struct control *c, int *res)
+/* Returns 0 with *@res set, or an errno: it could not be begun. */
+static int control_wait(struct control *c, int *res)
 {
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = WEIR_BACKEND_URING, .sqe128 = 1,
@@ -106,6 +102,21 @@ int control_wait(struct control *c, int *res)
 	weir_reactor_destroy(r);
 	*res = (int)w.res;
 	return err;
+}
+
+int control_do(int fd, uint32_t code, uint32_t dev_id, bool with_path, void *data, size_t len,
+	       uint64_t number, bool *begun)
+{
+	struct control c;
+	int res = 0, err;
+
+	control_set(&c, fd, code, dev_id, with_path, data, len, number);
+	err = control_wait(&c, &res);
+	if (begun)
+		*begun = !err;
+	if (!err && res >= 0 && data)
+		memcpy(data, c.bytes + c.command.path_len, len);
+	return err ? err : res;
 }
 
 static int explain(int err, char *why, size_t len)
@@ -129,24 +140,23 @@ static int explain(int err, char *why, size_t len)
 
 int control_open(char *why, size_t len)
 {
-	struct control c;
 	uint64_t features = 0;
 	char path[PATH_LEN];
-	int err, res, fd;
+	bool begun;
+	int err, fd;
 
 	snprintf(path, sizeof(path), "%s/" CONTROL, device_dir);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return explain(-errno, why, len);
-	control_set(&c, fd, UBLK_GET_FEATURES, UINT32_MAX, false, &features,
-		    sizeof(features), 0);
-	err = control_wait(&c, &res);
-	if (!err && res >= 0)
+	err = control_do(fd, UBLK_GET_FEATURES, UINT32_MAX, false, &features,
+			 sizeof(features), 0, &begun);
+	if (err >= 0)
 		return fd;
 	close(fd);
-	if (err)
-		snprintf(why, len, "it takes io_uring: %s", weir_why());
-	else
+	if (begun)
 		snprintf(why, len, "the ublk driver is older than that of Linux 6.5");
-	return err ? err : res;
+	else
+		snprintf(why, len, "it takes io_uring: %s", weir_why());
+	return err;
 }

@@ -28,28 +28,16 @@ bool device_is_in_use(uint32_t dev_id)
 
 static int get_info(int fd, uint32_t id, struct ublk_info *ret)
 {
-	struct control c;
-	int res = 0, err;
-
-	control_set(&c, fd, UBLK_GET_INFO, id, true, ret, sizeof(*ret), 0);
-	err = control_wait(&c, &res);
-	if (!err && res >= 0)
-		memcpy(ret, control_payload(&c), sizeof(*ret));
-	return err ? err : res;
+	return control_do(fd, UBLK_GET_INFO, id, true, ret, sizeof(*ret), 0, NULL);
 }
 
 static uint64_t sectors_of(int fd, const struct ublk_info *info)
 {
 	struct ublk_params p = { .len = UBLK_PARAMS_LEN };
-	struct control c;
-	int res = 0;
+	int err = control_do(fd, UBLK_GET_PARAMS, info->dev_id,
+			     info->flags & UBLK_F_UNPRIVILEGED, &p, UBLK_PARAMS_LEN, 0, NULL);
 
-	control_set(&c, fd, UBLK_GET_PARAMS, info->dev_id,
-		    info->flags & UBLK_F_UNPRIVILEGED, &p, UBLK_PARAMS_LEN, 0);
-	if (control_wait(&c, &res) || res < 0)
-		return 0;
-	memcpy(&p, control_payload(&c), UBLK_PARAMS_LEN);
-	return p.basic.sectors;
+	return err < 0 ? 0 : p.basic.sectors;
 }
 
 static void print_one(int fd, const struct ublk_info *i, bool json)
@@ -147,12 +135,8 @@ int list_devices(bool json)
 
 static int do_one(int fd, uint32_t code, const struct ublk_info *info)
 {
-	struct control c;
-	int res = 0, err;
-
-	control_set(&c, fd, code, info->dev_id, info->flags & UBLK_F_UNPRIVILEGED, NULL, 0, 0);
-	err = control_wait(&c, &res);
-	return err ? err : res;
+	return control_do(fd, code, info->dev_id, info->flags & UBLK_F_UNPRIVILEGED, NULL, 0,
+			  0, NULL);
 }
 
 int stop_device(uint32_t dev_id, bool force)

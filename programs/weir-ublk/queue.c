@@ -151,22 +151,6 @@ static bool set_kind(struct block_io *io, struct counts *counts, uint32_t op_fla
 	}
 }
 
-static uint32_t needs(uint8_t kind)
-{
-	switch (kind) {
-	case BLOCK_READ:
-		return 0;
-	case BLOCK_WRITE:
-		return BLOCK_CAN_WRITE;
-	case BLOCK_FLUSH:
-		return BLOCK_CAN_FLUSH;
-	case BLOCK_TRIM:
-		return BLOCK_CAN_TRIM;
-	default:
-		return BLOCK_CAN_ZERO;
-	}
-}
-
 /* Returns as block_submit() does. */
 static int64_t begin(struct request *rq)
 {
@@ -180,7 +164,7 @@ static int64_t begin(struct request *rq)
 	io->len = (uint64_t)wanted.sectors * SECTOR;
 	if (!set_kind(io, &rq->queue->counts, wanted.op_flags))
 		return -EOPNOTSUPP;
-	if ((needs(io->kind) & s->block.can) != needs(io->kind))
+	if (block_needs(io->kind) & ~s->block.can)
 		return io->kind == BLOCK_WRITE ? -EROFS : -EOPNOTSUPP;
 	if (io->kind == BLOCK_FLUSH)
 		return block_submit(io);

@@ -7,7 +7,7 @@
  *	server_start()   START or END_RECOVERY, which wait for that
  *	server_stop()    STOP: the kernel's users are gone, what it has is written, and each
  *	                 fetch ends; so it does if another process stops the device
- *	                 (the queues are over, one after the other; what is served is flushed)
+ *	                 (each queue ends; after the last one the export is flushed)
  *	server_close()   DELETE
  */
 #define _GNU_SOURCE 1
@@ -70,18 +70,10 @@ static bool with_path(const struct server *s)
 	return s->info.flags & UBLK_F_UNPRIVILEGED;
 }
 
-/* A command, with @len bytes in and out at @data. */
 static int command(struct server *s, uint32_t code, uint32_t id, bool path, void *data,
-		   size_t len, uint64_t number)
+		   size_t len)
 {
-	struct control c;
-	int res = 0, err;
-
-	control_set(&c, s->control_fd, code, id, path, data, len, number);
-	err = control_wait(&c, &res);
-	if (!err && res >= 0 && data)
-		memcpy(data, control_payload(&c), len);
-	return err ? err : res;
+	return control_do(s->control_fd, code, id, path, data, len, 0, NULL);
 }
 
 static uint8_t shift_of(uint32_t n)
@@ -230,7 +222,8 @@ static int make(struct server *s)
 	struct ublk_info info = {
 		.queues = (uint16_t)s->opts.queues, .depth = (uint16_t)s->opts.depth,
 		.io_max = IO_MAX, .dev_id = s->opts.id,
-		.flags = UBLK_F_IOCTL_ENCODE | UBLK_F_UNPRIVILEGED, .server_flags = own,
+		.flags = UBLK_F_IOCTL_ENCODE | UBLK_F_UNPRIVILEGED |
+			 UBLK_F_UPDATE_SIZE, .server_flags = own,
 	}, wanted;
 	struct ublk_params params;
 	/* Somebody waits for this; it is soon known. */
@@ -243,11 +236,11 @@ static int make(struct server *s)
 	wanted = info;
 	if (s->block.base)
 		info.flags |= UBLK_F_USER_COPY;
-	err = command(s, UBLK_ADD, s->opts.id, false, &info, sizeof(info), 0);
+	err = command(s, UBLK_ADD, s->opts.id, false, &info, sizeof(info));
 	/* Only privileged users may fill in what is read so. */
 	if (err == -EINVAL && s->block.base) {
 		info = wanted;
-		err = command(s, UBLK_ADD, s->opts.id, false, &info, sizeof(info), 0);
+		err = command(s, UBLK_ADD, s->opts.id, false, &info, sizeof(info));
 	}
 	if (err < 0) {
 		say("make a device: %s", strerror(-err));
@@ -261,7 +254,7 @@ static int make(struct server *s)
 		return err;
 	params = params_of(s);
 	err = command(s, UBLK_SET_PARAMS, info.dev_id, with_path(s), &params,
-		      UBLK_PARAMS_LEN, 0);
+		      UBLK_PARAMS_LEN);
 	if (err < 0) {
 		say("set up device %u: %s", info.dev_id, strerror(-err));
 		return err;
@@ -280,7 +273,7 @@ static int check_kept(struct server *s)
 		return -EEXIST;
 	}
 	err = command(s, UBLK_GET_PARAMS, s->info.dev_id, with_path(s), &has,
-		      UBLK_PARAMS_LEN, 0);
+		      UBLK_PARAMS_LEN);
 	if (err < 0) {
 		say("device %u: %s", s->info.dev_id, strerror(-err));
 		return err;
@@ -307,7 +300,7 @@ static int recover(struct server *s)
 	int err = check_kept(s);
 
 	for (unsigned int i = 0; i < attempts && !err; i++) {
-		err = command(s, UBLK_START_RECOVERY, id, with_path(s), NULL, 0, 0);
+		err = command(s, UBLK_START_RECOVERY, id, with_path(s), NULL, 0);
 		if (err != -EBUSY)
 			break;
 		/* It is being served, or its server is just ending. */
@@ -347,7 +340,7 @@ static bool remove_rest(struct server *s, const struct ublk_info *info)
 		return false;	/* It is another server's, which is just beginning. */
 	close(fd);
 	return command(s, UBLK_DELETE, info->dev_id, info->flags & UBLK_F_UNPRIVILEGED, NULL,
-		       0, 0) >= 0;
+		       0) >= 0;
 }
 
 static int make_or_recover(struct server *s)
@@ -356,7 +349,7 @@ static int make_or_recover(struct server *s)
 	int err = -ENODEV;
 
 	if (s->opts.id != UINT32_MAX)
-		err = command(s, UBLK_GET_INFO, s->opts.id, true, &info, sizeof(info), 0);
+		err = command(s, UBLK_GET_INFO, s->opts.id, true, &info, sizeof(info));
 	if (err == -ENODEV || (err >= 0 && remove_rest(s, &info)))
 		return make(s);
 	if (err < 0) {
@@ -441,7 +434,7 @@ static void check_end(struct server *s)
 
 static void send_stop(struct server *s);
 
-/* A queue has had its commands sent after it only. */
+/* The commands of a queue have reached the driver after the stop: it is to end them, too. */
 static void on_again(struct weir_op *op, int64_t res)
 {
 	struct server *s = weir_container_of(op, struct server, again_op);
@@ -520,7 +513,7 @@ int server_start(struct server *s)
 		return 0;
 	say("start device %u: %s", s->info.dev_id, strerror(-err));
 	/* What the queues have fetched ends by that. */
-	(void)command(s, UBLK_STOP, s->info.dev_id, with_path(s), NULL, 0, 0);
+	(void)command(s, UBLK_STOP, s->info.dev_id, with_path(s), NULL, 0);
 	return err;
 }
 
@@ -592,17 +585,11 @@ void server_resize(struct server *s)
  * number may be another's. */
 void server_close(struct server *s)
 {
-	struct control c;
-	int res = 0;
-
 	if (s->fd >= 0)
 		close(s->fd);
 	s->fd = -1;
-	if (s->stop_done || (s->made && !s->started && !s->recovered)) {
-		control_set(&c, s->control_fd, UBLK_DELETE, s->info.dev_id, with_path(s),
-			    NULL, 0, 0);
-		(void)control_wait(&c, &res);
-	}
+	if (s->stop_done || (s->made && !s->started && !s->recovered))
+		(void)command(s, UBLK_DELETE, s->info.dev_id, with_path(s), NULL, 0);
 	if (s->control_fd >= 0)
 		close(s->control_fd);
 	block_close(&s->block);

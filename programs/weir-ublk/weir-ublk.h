@@ -160,15 +160,17 @@ void control_path(char path[PATH_LEN], uint32_t dev_id);
 void control_set(struct control *c, int fd, uint32_t code, uint32_t dev_id, bool with_path,
 		 const void *payload, size_t len, uint64_t data);
 
-/* Its payload, after it. */
-void *control_payload(struct control *c);
-
 /* Start it on @r; .fn is called at its end, once.  Returns 0 or an errno. */
 int control_start(struct control *c, struct weir_reactor *r,
 		  void (*fn)(struct control *c, int res));
 
-/* Do it, and wait.  Returns 0 with *@res set, or an errno: it could not be begun. */
-int control_wait(struct control *c, int *res);
+/*
+ * Do a command, with @len bytes in and out at @data, and wait.  Returns the driver's result,
+ * which is an errno if it is negative; or an errno with *@begun false: there is no io_uring
+ * for it, and weir_why() says why.  @begun may be NULL.
+ */
+int control_do(int fd, uint32_t code, uint32_t dev_id, bool with_path, void *data, size_t len,
+	       uint64_t number, bool *begun);
 
 /* list.c */
 
@@ -211,7 +213,7 @@ struct queue {
 	bool kick_due;
 	uint32_t index;
 	uint32_t busy;		/* Requests that are not over. */
-	bool over;		/* The driver sends no more, and was told of. */
+	bool over;		/* The driver sends no more, and core 0 knows. */
 	struct counts counts;
 };
 

@@ -253,23 +253,9 @@ static uint64_t put_id(const struct request *rq, struct iovec *iov, uint32_t n)
 	return done;
 }
 
-static int64_t offer_of(uint8_t kind)
-{
-	switch (kind) {
-	case BLOCK_WRITE:
-		return BLOCK_CAN_WRITE;
-	case BLOCK_FLUSH:
-		return BLOCK_CAN_FLUSH;
-	case BLOCK_TRIM:
-		return BLOCK_CAN_TRIM;
-	default:
-		return BLOCK_CAN_ZERO;
-	}
-}
-
 static bool can(const struct request *rq, uint8_t kind)
 {
-	return rq->ring->dev->block.can & offer_of(kind);
+	return rq->ring->dev->block.can & block_needs(kind);
 }
 
 /* *@n bytes are written at once, if the request is done at once. */
