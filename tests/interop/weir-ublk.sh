@@ -47,6 +47,10 @@ prelude='
 		grep -q "\"errors\":0" out || { cat out err; exit 1; }
 		[ ! -e /dev/ublkb0 ]
 	}
+	kill_server() {
+		kill -9 $ublk
+		wait $ublk || :
+	}
 	refused() {
 		! "$@" 2>refusal || { echo "not refused: $*"; exit 1; }
 	}
@@ -162,8 +166,7 @@ t_a_plugin_enciphers_the_disk()
 		dd if=/dev/urandom of=source bs=64k count=16 2>/dev/null
 		dd if=source of=/dev/ublkb0 bs=48k oflag=direct 2>/dev/null
 		cmp source /dev/ublkb0
-		kill -9 $ublk
-		wait $ublk || :
+		kill_server
 		serve --id=0 "plugin=$plugin,args=image:secret"
 		cmp source /dev/ublkb0
 		finish
@@ -182,8 +185,7 @@ t_memory_is_served_without_a_copy_of_the_library()
 		cmp -n 1048576 /dev/zero /dev/ublkb0 0 1048576
 		finish
 		serve size=1M
-		kill -9 $ublk
-		wait $ublk || :
+		kill_server
 		# Nobody could have it again, but its number.
 		wait_for "\"$program\" --list | grep -q dead"
 		serve --id=0 size=1M
@@ -197,8 +199,7 @@ t_a_killed_server_is_taken_over_by_the_same_export_alone()
 		truncate -s 1M disk other
 		serve --id=0 disk
 		dd if=/dev/urandom of=source bs=64k count=16 2>/dev/null
-		kill -9 $ublk
-		wait $ublk || :
+		kill_server
 		wait_for "\"$program\" --list | grep -q waiting"
 		dd if=source of=/dev/ublkb0 bs=64k oflag=direct conv=fsync 2>/dev/null &
 		writer=$!
@@ -213,8 +214,7 @@ t_a_killed_server_is_taken_over_by_the_same_export_alone()
 		finish
 		cmp source disk
 		serve --id=0 --no-recovery disk
-		kill -9 $ublk
-		wait $ublk || :
+		kill_server
 		wait_for "\"$program\" --list | grep -q dead"
 		[ ! -e /dev/ublkb0 ]
 		"$program" --stop=0
@@ -239,8 +239,7 @@ t_verified_writes_outlive_servers_that_are_killed()
 		while [ $i -lt $kills ]; do
 			i=$((i + 1))
 			sleep 0.$((i % 10))
-			kill -9 $ublk
-			wait $ublk || :
+			kill_server
 			serve --id=0 disk
 		done
 		: >killed
@@ -270,8 +269,7 @@ t_what_was_acknowledged_is_in_the_file()
 		while [ $i -lt $kills ]; do
 			i=$((i + 1))
 			sleep 0.$((i % 10))
-			kill -9 $ublk
-			wait $ublk || :
+			kill_server
 			last=$(tail -n 1 acked)
 			[ -z "$last" ] ||
 				[ "$(dd if=disk bs=512 skip=$last count=1 2>/dev/null |

@@ -706,7 +706,7 @@ static void lost_device_is_taken_over_by_the_same_export_only(void **state)
 }
 
 /* As of a server whose last write has not ended. */
-static void file_that_another_one_writes_to_is_waited_for(void **state)
+static void file_of_another_server_is_refused_until_that_has_closed_it(void **state)
 {
 	unsigned int usual = attempts;
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 0 };
@@ -780,7 +780,7 @@ int main(void)
 		CASE(device_stopped_by_another_process_ends_the_server),
 		CASE(command_that_the_driver_refuses_leaves_no_device),
 		CASE(lost_device_is_taken_over_by_the_same_export_only),
-		CASE(file_that_another_one_writes_to_is_waited_for),
+		CASE(file_of_another_server_is_refused_until_that_has_closed_it),
 		CASE(device_grows_with_its_file),
 		CASE(devices_are_listed_and_stopped),
 	};
