@@ -219,7 +219,7 @@ sys.exit("%d answers" % got.count(b"\r\n\r\nsmall\n")
 t_many_at_once_by_wrk()
 {
 	for name in small.txt large; do
-		wrk -t 1 -c 100 -d 1 "$url$name" >out || wrong 'wrk failed'
+		wrk -t 1 -c 100 -d 1 --timeout 60 "$url$name" >out || wrong 'wrk failed'
 		! grep -E 'Non-2xx|Socket errors' out || wrong "$(cat out)"
 	done
 }

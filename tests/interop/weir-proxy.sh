@@ -110,7 +110,7 @@ t_load_by_wrk()
 	echo small >www/small
 	server python3 -m http.server --bind 127.0.0.1 -d www "$back_port"
 	start "$front" "$back"
-	wrk -t1 -c16 "-d$(long_or 3 1)" "http://$front/small" >out 2>&1
+	wrk -t1 -c16 --timeout 60 "-d$(long_or 3 1)" "http://$front/small" >out 2>&1
 	shows 'Requests/sec'
 	stop
 	end_server
