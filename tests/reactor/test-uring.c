@@ -554,7 +554,7 @@ static void kernel_without_multishot_requests_serves_all_sources(void **state)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	struct weir_acceptor *acceptor[2];
-	struct served s[2] = { { NULL }, { NULL } };
+	struct served s[2] = { { .r = NULL }, { .r = NULL } };
 	struct weir_watch *watch[2];
 	struct weir_reactor *r = make(0);
 	int l[2], p[2][2], sv[2][2], i, k, c;
@@ -634,7 +634,7 @@ static void kernel_without_multishot_requests_serves_all_sources(void **state)
 
 static void kernel_without_multishot_polls_wakes_the_reactor(void **state)
 {
-	struct served s = { NULL };
+	struct served s = { .r = NULL };
 	pthread_t thread;
 
 	(void)state;
