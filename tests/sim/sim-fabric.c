@@ -62,6 +62,7 @@ struct slot {
 	struct weir_job job;
 	bool busy, reads, wrong;
 	bool disturbed;			/* A cancel, a deadline, or its import ended. */
+	bool beside;			/* As is one on the same connection. */
 	bool tainted;			/* Bytes of a job that failed may come. */
 	uint64_t revoked;		/* The export's count at the start. */
 	struct ground here, there;
@@ -430,7 +431,9 @@ static void check_cause(const struct slot *s, int64_t res)
 	must(res != 0, "a job moves bytes, or fails", "%s", "0");
 	if (res > 0)
 		return;
+	/* What does not end within the grace period ends the connection. */
 	must(run->trial->faults || s->disturbed || s->wrong ||
+	     (s->beside && res == -ECONNRESET) ||
 	     s->revoked != s->x->revoked, "a job fails for a cause", "%lld",
 	     (long long)res);
 	/* A connection that cannot be made anew has the errno of that. */
@@ -509,6 +512,20 @@ static void prepare(struct slot *s, const struct import *import)
 	weir_job_copy(&s->job, s->reads ? here : there, s->reads ? there : here);
 }
 
+/* Note which jobs in flight are on a connection with one that was disturbed. */
+static void note_beside(struct export *x, const struct host *host)
+{
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < SLOTS; i++)
+		any |= x->slots[i].busy && x->slots[i].host == host &&
+		       x->slots[i].disturbed;
+	for (i = 0; i < SLOTS; i++)
+		x->slots[i].beside |= any && x->slots[i].busy &&
+				      x->slots[i].host == host;
+}
+
 static void start(struct slot *s)
 {
 	struct program *p = s->x->program;
@@ -529,6 +546,7 @@ static void start(struct slot *s)
 	if (s->x->is_over)
 		export_seal(s->x);
 	s->disturbed = s->x->is_ending;
+	s->beside = false;
 	s->revoked = s->x->revoked;
 	prepare(s, import);
 	err = weir_job_start(s->host->dma, &s->job);
@@ -538,6 +556,7 @@ static void start(struct slot *s)
 		return;
 	s->busy = true;
 	p->run->under_way++;
+	note_beside(s->x, s->host);
 }
 
 static void disturb(struct slot *s)
@@ -545,6 +564,7 @@ static void disturb(struct slot *s)
 	struct run *run = s->x->program->run;
 
 	s->disturbed = true;
+	note_beside(s->x, s->host);
 	if (one_in(run, 2))
 		(void)weir_op_cancel(&s->job.op);
 	else
