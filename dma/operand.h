@@ -59,8 +59,7 @@ int operand_check_bufs(const struct weir_operand *operand,
 		       struct operand_info *info)
 	PROVIDER_API(operand_check_bufs);
 int operand_check_addresses(const struct weir_operand *operand,
-			    enum operand_side side, struct operand_info *info)
-	PROVIDER_API(operand_check_addresses);
+			    enum operand_side side, struct operand_info *info);
 
 /*
  * Whether the check of @operand needs no more than this: it is one range of

@@ -10,6 +10,7 @@
 
 #include <weir/object.h>
 #include <weir/poll-hook.h>
+#include <weir/reactor.h>
 #include <weir/rdma/channel.h>
 #include <weir/stats.h>
 

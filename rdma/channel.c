@@ -11,7 +11,6 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "rdma/channel-internal.h"
-#include "reactor/op-inline.h"
 
 /*
  * Channels that fail: how the failure is found, and which users are told.
@@ -61,7 +60,7 @@ void channel_cq_failed(const struct ibv_cq *cq)
 
 void channel_user_add(struct weir_channel *ch, struct channel_user *user)
 {
-	reactor_check_thread(ch->reactor);
+	rdma_check_thread(ch->reactor);
 	user->next = ch->users;
 	user->pprev = &ch->users;
 	if (user->next)
@@ -418,7 +417,7 @@ int weir_channel_create(struct weir_channel **ret, struct weir_reactor *r,
 	struct weir_channel *ch;
 	int err;
 
-	reactor_check_thread(r);
+	rdma_check_thread(r);
 	err = opts_load(&opts, sizeof(opts), user, "weir_channel_create");
 	if (!err)
 		err = check_opts(ctx, &opts);
@@ -449,7 +448,7 @@ struct ibv_cq *weir_channel_cq(const struct weir_channel *ch)
 
 int weir_channel_reserve(struct weir_channel *ch, uint32_t n)
 {
-	reactor_check_thread(ch->reactor);
+	rdma_check_thread(ch->reactor);
 	if (atomic_load(&ch->failed))
 		return why(-EIO, "weir_channel_reserve: the channel has "
 			   "failed; destroy it, and make another");
@@ -507,7 +506,7 @@ int channel_reserve(struct weir_channel *ch, uint32_t n)
 {
 	uint32_t left = ch->stats.capacity - ch->stats.reserved;
 
-	reactor_check_thread(ch->reactor);
+	rdma_check_thread(ch->reactor);
 	if (n > left && n < CAPACITY_MAX &&
 	    ch->stats.reserved < CAPACITY_MAX - n && !atomic_load(&ch->failed))
 		grow(ch, ch->stats.reserved + n);
@@ -516,7 +515,7 @@ int channel_reserve(struct weir_channel *ch, uint32_t n)
 
 void weir_channel_release(struct weir_channel *ch, uint32_t n)
 {
-	reactor_check_thread(ch->reactor);
+	rdma_check_thread(ch->reactor);
 	check(n <= ch->stats.reserved);
 	ch->stats.reserved -= n;
 }
@@ -525,7 +524,7 @@ void weir_channel_forget(struct weir_channel *ch, uint32_t qp_num)
 {
 	uint32_t i;
 
-	reactor_check_thread(ch->reactor);
+	rdma_check_thread(ch->reactor);
 	if (!ch->delivering)
 		move_up(ch);
 	while (ch->tail < ch->wc_max && poll_cq(ch, ch->wc_max - ch->tail))
@@ -533,7 +532,7 @@ void weir_channel_forget(struct weir_channel *ch, uint32_t qp_num)
 	for (i = ch->head; i < ch->tail; i++)
 		if (ch->wc[i].qp_num == qp_num)
 			ch->wc[i].wr_id = 0;
-	reactor_touch(ch->reactor);
+	weir_object_notify(ch->obj);
 }
 
 int weir_channel_stats(const struct weir_channel *ch,
@@ -567,7 +566,7 @@ int weir_channel_destroy(struct weir_channel *ch)
 
 	if (!ch)
 		return 0;
-	reactor_check_thread(ch->reactor);
+	rdma_check_thread(ch->reactor);
 	if (ch->stats.reserved)
 		return why(-EBUSY, "weir_channel_destroy: capacity for %u "
 			   "completions is reserved", ch->stats.reserved);

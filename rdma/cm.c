@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/why.h"
-#include "reactor/op-inline.h"
 #include "rdma/verbs-fd.h"
 
 #define BATCH 16	/* Events in a turn. */
@@ -84,7 +83,7 @@ int weir_cm_create(struct weir_cm **ret, struct weir_reactor *r,
 	struct weir_cm *cm;
 	int err;
 
-	reactor_check_thread(r);
+	rdma_check_thread(r);
 	if (!fn)
 		return why(-EINVAL, "weir_cm_create: no callback");
 	cm = mem_calloc(1, sizeof(*cm));
@@ -118,7 +117,7 @@ void weir_cm_destroy(struct weir_cm *cm)
 
 	if (!cm)
 		return;
-	reactor_check_thread(cm->vfd.reactor);
+	rdma_check_thread(cm->vfd.reactor);
 	events = cm->events;
 	verbs_fd_close(&cm->vfd);
 	rdma_destroy_event_channel(events);

@@ -156,7 +156,7 @@ static void retry(struct weir_conn *c, int why_not)
 
 void conn_ended(struct weir_conn *c, int why_ended)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	c->tries = c->passive ? 0 : c->opts.attempts;
 	c->backoff_ns = c->opts.first_ns;
 	wait_for_next(c);
@@ -167,7 +167,7 @@ void conn_try_again(struct weir_conn *c)
 {
 	int err = begin(c);
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (err)
 		retry(c, err);
 }
@@ -177,7 +177,7 @@ void conn_done(struct weir_conn *c, int err, int code)
 {
 	struct weir_op *op = c->op;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	c->op = NULL;
 	if (err) {
 		conn_teardown(c);
@@ -191,10 +191,8 @@ void conn_done(struct weir_conn *c, int err, int code)
 	if (op) {
 		if (err)
 			c->state = WEIR_CONN_ENDED;
-		op->detail.code = code;
-		op->flags |= OP_LEAVES;
 		c->due = op;
-		op_complete(op, err);
+		rdma_op_finish(op, err, code, 0);
 	} else if (err) {
 		retry(c, err);
 	} else {
@@ -202,14 +200,14 @@ void conn_done(struct weir_conn *c, int err, int code)
 	}
 }
 
-static void cancel(struct weir_op *op)
+static void cancel(struct weir_op *op, void *conn)
 {
-	debug_check(op_cancel_wanted(op));
-	conn_done((struct weir_conn *)(uintptr_t)op->u.words[0], -ECANCELED,
-		  0);
+	(void)op;
+	conn_done(conn, -ECANCELED, 0);
 }
 
-static const struct weir_op_class connect_class = {
+static const struct weir_op_kind connect_kind = {
+	.size = sizeof(connect_kind),
 	.name = "RDMA connect",
 	.cancel = cancel,
 	.leave = conn_op_leaves,
@@ -258,16 +256,16 @@ int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
 
 	if (err)
 		return err;
-	err = op_admit(c->r, op);
+	err = rdma_op_begin(c->r, op, &connect_kind, c, "weir_conn_connect");
 	if (err)
-		return op_refused(err, op, "weir_conn_connect");
+		return err < 0 ? err : 0;
 	keep(c, to, to_len, from, from_len, data, len);
 	err = begin(c);
-	if (err)
+	if (err) {
+		weir_op_abandon(op);
 		return why(err, "weir_conn_connect: %s", strerror(-err));
-	op->u.words[0] = (uintptr_t)c;
-	c->op = op;
-	op_enlist(c->r, op, &connect_class);
+	}
+	conn_op_set(c, op, &connect_kind);
 	return 0;
 }
 
@@ -276,16 +274,10 @@ int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
  * everything as it was if it does; then only the peer is waited for.
  */
 
-static void accept_cancel(struct weir_op *op)
-{
-	debug_check(op_cancel_wanted(op));
-	conn_done((struct weir_conn *)(uintptr_t)op->u.words[0], -ECANCELED,
-		  0);
-}
-
-static const struct weir_op_class accept_class = {
+static const struct weir_op_kind accept_kind = {
+	.size = sizeof(accept_kind),
 	.name = "RDMA accept",
-	.cancel = accept_cancel,
+	.cancel = cancel,
 	.leave = conn_op_leaves,
 };
 
@@ -361,16 +353,16 @@ int weir_conn_accept(struct weir_conn *c, struct weir_op *op, const void *data,
 
 	if (err)
 		return err;
-	err = op_admit(c->r, op);
+	err = rdma_op_begin(c->r, op, &accept_kind, c, "weir_conn_accept");
 	if (err)
-		return op_refused(err, op, "weir_conn_accept");
+		return err < 0 ? err : 0;
 	err = make_ready(c, data, len);
-	if (err)
+	if (err) {
+		weir_op_abandon(op);
 		return err;
-	op->u.words[0] = (uintptr_t)c;
-	c->op = op;
+	}
+	conn_op_set(c, op, &accept_kind);
 	c->state = WEIR_CONN_ACCEPTING;
-	op_enlist(c->r, op, &accept_class);
 	return 0;
 }
 
@@ -535,7 +527,7 @@ void conn_settle(struct weir_conn *c)
 {
 	struct weir_op *op = c->op;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (c->posted || !c->quiet || c->due || !conn_has_delivered(c))
 		return;
 	conn_teardown(c);
@@ -546,7 +538,7 @@ void conn_settle(struct weir_conn *c)
 	}
 	c->op = NULL;
 	if (op)
-		op_complete(op, c->why);
+		weir_op_finish(op, c->why);
 }
 
 /*
@@ -604,17 +596,18 @@ void conn_timer(struct weir_timer *timer, uint64_t n, void *conn)
 	}
 }
 
-static void disconnect_cancel(struct weir_op *op)
+static void disconnect_cancel(struct weir_op *op, void *conn)
 {
-	struct weir_conn *c = (struct weir_conn *)(uintptr_t)op->u.words[0];
+	struct weir_conn *c = conn;
 
-	debug_check(op_cancel_wanted(op));
+	(void)op;
 	c->quiet = true;
 	c->why = -ECANCELED;
 	conn_settle(c);
 }
 
-static const struct weir_op_class disconnect_class = {
+static const struct weir_op_kind disconnect_kind = {
+	.size = sizeof(disconnect_kind),
 	.name = "RDMA disconnect",
 	.cancel = disconnect_cancel,
 };
@@ -643,16 +636,16 @@ int weir_conn_disconnect(struct weir_conn *c, struct weir_op *op)
 
 	if (conn_busy(c))
 		return why(-EBUSY, "weir_conn_disconnect: an operation is in "
-			   "flight: %s", conn_busy(c)->cls->name);
+			   "flight: %s", c->op_kind->name);
 	if (c->state != WEIR_CONN_ESTABLISHED &&
 	    c->state != WEIR_CONN_CLOSING && !conn_is_reconnecting(c))
 		return why(-ENOTCONN, "weir_conn_disconnect: there is no "
 			   "connection");
-	err = op_begin(c->r, op, &disconnect_class);
+	err = rdma_op_begin(c->r, op, &disconnect_kind, c,
+			    "weir_conn_disconnect");
 	if (err)
-		return op_refused(err, op, "weir_conn_disconnect");
-	op->u.words[0] = (uintptr_t)c;
-	c->op = op;
+		return err < 0 ? err : 0;
+	conn_op_set(c, op, &disconnect_kind);
 	if (c->state == WEIR_CONN_ESTABLISHED)
 		linger(c);
 	c->quiet |= c->state == WEIR_CONN_CONNECTING;

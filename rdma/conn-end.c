@@ -46,7 +46,7 @@ static void arm(struct weir_conn *c)
 
 void conn_watch_begin(struct weir_conn *c)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	c->seen = c->queue->head;
 	c->moved_ns = weir_reactor_now(c->r);
 	c->busy = false;
@@ -56,7 +56,7 @@ void conn_watch_begin(struct weir_conn *c)
 
 void conn_watch_posted(struct weir_conn *c)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (c->opts.stall_ns == WEIR_FOREVER ||
 	    c->state != WEIR_CONN_ESTABLISHED)
 		return;
@@ -84,7 +84,7 @@ void conn_watch_probe(struct weir_conn *c)
 	struct conn_beat *beat = c->beat;
 	int err;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!beat || beat->posted)
 		return;
 	beat->wr.fn = on_beat;
@@ -102,7 +102,7 @@ void conn_watch_run(struct weir_conn *c)
 	uint64_t now = weir_reactor_now(c->r);
 	bool busy = has_work(c), idle = !busy && c->seen == c->queue->head;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	c->watched = false;
 	if (!busy || !c->busy || c->seen != c->queue->head)
 		c->moved_ns = now;
@@ -140,7 +140,7 @@ void conn_beat_free(struct conn_beat *beat, struct weir_channel *ch,
 
 void conn_teardown(struct weir_conn *c)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	weir_timer_stop(c->timer);
 	c->watched = false;
 	if (c->qp)
@@ -152,14 +152,14 @@ void conn_teardown(struct weir_conn *c)
 
 void conn_tell(struct weir_conn *c, int why_told)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (c->end_fn)
 		c->end_fn(c, why_told, c->end_arg);
 }
 
 void conn_close(struct weir_conn *c, int why_closed)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	weir_timer_stop(c->timer);
 	c->watched = false;
 	c->state = WEIR_CONN_CLOSING;
@@ -173,15 +173,16 @@ void conn_close(struct weir_conn *c, int why_closed)
 
 void conn_end(struct weir_conn *c)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!--c->posted && c->state == WEIR_CONN_CLOSING)
 		weir_object_notify(c->obj);
 }
 
-void conn_op_leaves(struct weir_op *op)
+void conn_op_leaves(struct weir_op *op, void *conn)
 {
-	struct weir_conn *c = (struct weir_conn *)(uintptr_t)op->u.words[0];
+	struct weir_conn *c = conn;
 
+	debug_check(c->due == op);
 	c->due = NULL;
 	if (c->state == WEIR_CONN_CLOSING || c->held)
 		weir_object_notify(c->obj);
@@ -189,7 +190,7 @@ void conn_op_leaves(struct weir_op *op)
 
 void conn_fail(struct weir_conn *c, int err)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (c->state != WEIR_CONN_ESTABLISHED)
 		return;
 	conn_close(c, err);

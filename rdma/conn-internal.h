@@ -29,7 +29,7 @@
 #include <weir/timer.h>
 
 #include "rdma/channel-internal.h"
-#include "reactor/op-inline.h"
+#include "rdma/op-list.h"
 
 #define CONN_LINGER_NS (5 * WEIR_SEC)	/* Wait for DISCONNECTED. */
 #define CONN_DATA_MAX 256
@@ -126,6 +126,7 @@ struct weir_conn {
 	int why;			/* CLOSING: what ended it. */
 	struct weir_op *op;
 	struct weir_op *due;		/* Has its result, but no callback yet. */
+	const struct weir_op_kind *op_kind; /* Of the last of both. */
 	uint64_t posted;
 
 	struct rdma_cm_id *id;
@@ -191,7 +192,7 @@ struct weir_listener {
 	struct weir_conn_opts opts;
 	uint32_t backlog, n_requests;
 	struct weir_conn *requests, **requests_last;
-	struct op_queue waiters;
+	struct op_list waiters;
 };
 
 /* rdma-core's errno, if it has set it. */
@@ -252,7 +253,15 @@ void conn_try_again(struct weir_conn *c);
 void conn_done(struct weir_conn *c, int err, int code);
 
 /* The .leave() of their operations. */
-void conn_op_leaves(struct weir_op *op);
+void conn_op_leaves(struct weir_op *op, void *conn);
+
+/* @op is that of @c, which is begun. */
+static inline void conn_op_set(struct weir_conn *c, struct weir_op *op,
+			       const struct weir_op_kind *kind)
+{
+	c->op = op;
+	c->op_kind = kind;
+}
 
 /* Returns the operation that the user has to wait for, or NULL. */
 static inline const struct weir_op *conn_busy(const struct weir_conn *c)

@@ -17,11 +17,23 @@
 #define BACKLOG_DEFAULT 64
 #define BACKLOG_MAX 4096
 
-/* The words of a next(): its listener, and where the connection is to go. */
+/* A next(), in the area of its operation. */
+struct next {
+	struct op_link link;
+	struct weir_conn **ret;	/* Where the connection is to go. */
+};
+
+_Static_assert(sizeof(struct next) <= WEIR_OP_AREA, "in its area");
+
+static struct next *next_of(struct weir_op *op)
+{
+	return weir_op_area(op);
+}
+
 static void hand_over(struct weir_op *op, struct weir_conn *c)
 {
-	*(struct weir_conn **)(uintptr_t)op->u.words[1] = c;
-	op_complete(op, 0);
+	*next_of(op)->ret = c;
+	weir_op_finish(op, 0);
 }
 
 void conn_queue_request(struct weir_listener *l, struct weir_conn *c)
@@ -89,7 +101,7 @@ static void request(struct weir_listener *l, const struct rdma_cm_event *ev)
 		rdma_destroy_id(ev->id);
 		return;
 	}
-	op = op_queue_pop(&l->waiters);
+	op = op_list_pop(&l->waiters);
 	if (op)
 		hand_over(op, c);
 	else
@@ -102,8 +114,8 @@ static void removed(struct weir_listener *l)
 
 	rdma_destroy_id(l->id);
 	l->id = NULL;
-	while ((op = op_queue_pop(&l->waiters)))
-		op_complete(op, -ENODEV);
+	while ((op = op_list_pop(&l->waiters)))
+		weir_op_finish(op, -ENODEV);
 }
 
 static void listener_event(struct conn_user *user,
@@ -205,7 +217,7 @@ int weir_listener_create(struct weir_listener **ret, struct weir_reactor *r,
 	l->r = r;
 	l->user.event = listener_event;
 	l->requests_last = &l->requests;
-	op_queue_init(&l->waiters);
+	op_list_init(&l->waiters);
 	err = load_opts(l, user);
 	if (!err)
 		err = attach(l, addr);
@@ -226,17 +238,16 @@ int weir_listener_address(const struct weir_listener *l, struct sockaddr *addr,
 				 "weir_listener_address");
 }
 
-static void cancel(struct weir_op *op)
+static void cancel(struct weir_op *op, void *listener)
 {
-	struct weir_listener *l =
-		(struct weir_listener *)(uintptr_t)op->u.words[0];
+	struct weir_listener *l = listener;
 
-	debug_check(op_cancel_wanted(op));
-	op_queue_del(&l->waiters, op);
-	op_complete(op, -ECANCELED);
+	op_list_del(&l->waiters, op);
+	weir_op_finish(op, -ECANCELED);
 }
 
-static const struct weir_op_class next_class = {
+static const struct weir_op_kind next_kind = {
+	.size = sizeof(next_kind),
 	.name = "RDMA listen",
 	.cancel = cancel,
 };
@@ -250,16 +261,15 @@ int weir_listener_next(struct weir_listener *l, struct weir_op *op,
 	if (!l->id && !l->requests)
 		return why(-ENODEV, "weir_listener_next: the device was "
 			   "removed");
-	err = op_begin(l->r, op, &next_class);
+	err = rdma_op_begin(l->r, op, &next_kind, l, "weir_listener_next");
 	if (err)
-		return op_refused(err, op, "weir_listener_next");
-	op->u.words[0] = (uintptr_t)l;
-	op->u.words[1] = (uintptr_t)ret;
+		return err < 0 ? err : 0;
+	next_of(op)->ret = ret;
 	c = pop_request(l);
 	if (c)
 		hand_over(op, c);
 	else
-		op_queue_push(&l->waiters, op);
+		op_list_push(&l->waiters, op);
 	return 0;
 }
 
@@ -269,7 +279,7 @@ int weir_listener_destroy(struct weir_listener *l)
 
 	if (!l)
 		return 0;
-	if (!op_queue_empty(&l->waiters))
+	if (l->waiters.first)
 		return why(-EBUSY, "weir_listener_destroy: operations of "
 			   "weir_listener_next() are in flight; cancel them");
 	while ((c = take_first(l)))

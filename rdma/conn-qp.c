@@ -272,7 +272,7 @@ static bool has_keepalive(const struct weir_conn *c)
 
 uint32_t conn_credits(const struct weir_conn *c)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	return c->opts.sends + (c->opts.srq ? 0 : c->opts.recvs) +
 	       has_keepalive(c);
 }
@@ -525,7 +525,7 @@ int conn_qp_make(struct weir_conn *c)
 	struct conn_device_ref *device_ref;
 	int err = check_transport(c);
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!err)
 		err = conn_device_ref_get(
 			&device_ref, c->r,
@@ -557,7 +557,7 @@ int conn_qp_ready(struct weir_conn *c)
 {
 	int err = move(c, IBV_QPS_RTR);
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!err && c->member)
 		c->member->ready = true;
 	return err ? err : move(c, IBV_QPS_RTS);
@@ -568,7 +568,7 @@ void conn_qp_error(struct weir_conn *c)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	ibv_modify_qp(c->qp, &attr, IBV_QP_STATE);
 }
 
@@ -577,7 +577,7 @@ bool conn_qp_has_failed(struct weir_conn *c)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	return ibv_query_qp(c->qp, &attr, IBV_QP_STATE, &init) ||
 	       attr.qp_state == IBV_QPS_ERR || attr.qp_state == IBV_QPS_SQE;
 }
@@ -593,7 +593,7 @@ void conn_qp_free(struct weir_conn *c)
 	struct conn_device_ref *device_ref = c->device_ref;
 	uint32_t qp_num;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	verbs_queue_free(c);
 	conn_drop_messages(c);
 	conn_device_ref_del(c);

@@ -176,7 +176,7 @@ int weir_conn_destroy(struct weir_conn *c)
 		return 0;
 	if (conn_busy(c))
 		return why(-EBUSY, "weir_conn_destroy: an operation is in "
-			   "flight: %s; cancel it", conn_busy(c)->cls->name);
+			   "flight: %s; cancel it", c->op_kind->name);
 	if (c->posted)
 		return why(-EBUSY, "weir_conn_destroy: work is in flight: %llu; "
 			   "weir_conn_disconnect() flushes it",
@@ -217,7 +217,7 @@ void conn_keep_data(struct weir_conn *c, const struct rdma_cm_event *ev)
 {
 	const struct rdma_conn_param *param = &ev->param.conn;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	c->peer_len = 0;
 	if (!has_data(ev->event) || !param->private_data)
 		return;

@@ -228,7 +228,7 @@ static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
 	if (unlikely(request))
 		verbs_request_end(q, request, err, code);
 	if (op)
-		verbs_sent(op, err, code);
+		verbs_sent(q, op, err, code);
 	if (!job || (code == IBV_WC_WR_FLUSH_ERR && mutation(lost_flush)))
 		return;
 	v = verbs_job(job);
@@ -339,7 +339,7 @@ void verbs_queue_abandon(struct weir_conn *c)
 {
 	struct verbs_queue *q = c->queue;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!q)
 		return;
 	if (q->head != q->tail)

@@ -558,7 +558,7 @@ int verbs_queue_create(struct weir_conn *c)
 	struct verbs_queue *q = mem_calloc(1, sizeof(*q));
 	size_t stride = stride_of(c->max_sge);
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (q)
 		q->ring = mem_calloc(c->opts.sends, stride);
 	if (!q || !q->ring ||
@@ -589,7 +589,7 @@ void verbs_queue_free(struct weir_conn *c)
 {
 	struct verbs_queue *q = c->queue;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!q)
 		return;
 	hang_off(q);

@@ -104,7 +104,7 @@ struct verbs_queue {
 	struct weir_timer *grace;	/* While cancelled work is posted. */
 	uint64_t cut;			/* All before this has to end. */
 	uint64_t cut_head;		/* .head when .grace was armed. */
-	struct op_queue sends;		/* Messages that wait. */
+	struct op_list sends;		/* Messages that wait. */
 	struct weir_op turn_end;	/* When more of them go. */
 	struct weir_job *writers, **writers_last; /* Waiting, oldest first. */
 	uint64_t tickets;		/* Given to writers and messages. */
@@ -221,7 +221,8 @@ bool verbs_send_run(struct verbs_queue *q);
 void verbs_send_give_up(struct verbs_queue *q);
 
 /* The message of @op has been sent, or @err. */
-void verbs_sent(struct weir_op *op, int err, int32_t code);
+void verbs_sent(struct verbs_queue *q, struct weir_op *op, int err,
+		int32_t code);
 
 /* engine-post.c: post what is in the ring. */
 void verbs_post(struct verbs_queue *q);

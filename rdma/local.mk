@@ -22,6 +22,7 @@ librdma_la_SOURCES += \
 	%D%/message.c \
 	%D%/mmap-mw.h \
 	%D%/mw.c \
+	%D%/op-list.h \
 	%D%/provider.c \
 	%D%/srq-internal.h \
 	%D%/srq.c \

@@ -119,7 +119,7 @@ static struct srq_slot *take_held(struct weir_conn *c)
 
 bool conn_tell_message(struct weir_conn *c)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!c->held || !may_tell(c))
 		return false;
 	weir_object_notify(c->obj);
@@ -131,7 +131,7 @@ void conn_drop_messages(struct weir_conn *c)
 {
 	struct srq_slot *slot;
 
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!c->held)
 		return;
 	while ((slot = take_held(c))) {
@@ -143,7 +143,7 @@ void conn_drop_messages(struct weir_conn *c)
 
 bool conn_has_delivered(struct weir_conn *c)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!c->member || (!(c->held && may_tell(c)) &&
 			   srq_mark_passed(c->member->srq, &c->member->mark)))
 		return true;
@@ -216,72 +216,76 @@ int weir_conn_set_message_fn(struct weir_conn *c, weir_message_fn *fn,
 
 #define KNOWN_FLAGS (WEIR_MESSAGE_IMM | WEIR_MESSAGE_INVALIDATE)
 
-/* In the operation's part for its class. */
+/* In the area of its operation, whose argument is the connection. */
 struct sending {
-	struct weir_conn *conn;
-	struct weir_buf *buf;
-	const void *data;
+	struct op_link link;	/* While it waits. */
+	union {
+		struct weir_buf *buf;
+		const void *data;
+	};
 	uint64_t len;
-	uint64_t ticket;
-	uint64_t tail;		/* .tail of the ring when posted. */
-	uint32_t flags;
+	uint64_t at;		/* Its ticket; when posted, .tail of the ring. */
 	uint32_t number;	/* .imm or .rkey */
+	uint8_t flags;
+	bool has_buf;
 	bool inlined;
+	bool posted;
 };
 
-_Static_assert(sizeof(struct sending) <= sizeof(((struct weir_op *)0)->u),
-	       "in the part of the class");
+_Static_assert(sizeof(struct sending) <= WEIR_OP_AREA, "in its area");
 
 static struct sending *sending_of(struct weir_op *op)
 {
-	return (struct sending *)(void *)&op->u;
+	return weir_op_area(op);
 }
 
 static struct weir_operand operand_of(const struct sending *s)
 {
-	return s->buf ? weir_operand_buf(s->buf) :
-			weir_operand_mem(s->data, s->len);
+	return s->has_buf ? weir_operand_buf(s->buf) :
+			    weir_operand_mem(s->data, s->len);
 }
 
 /* It is neither in the queue nor in the ring any more. */
-static void end(struct weir_op *op, int64_t res, int32_t code)
+static void end(struct weir_conn *c, struct weir_op *op, int64_t res,
+		int32_t code)
 {
-	struct sending *s = sending_of(op);
+	const struct sending *s = sending_of(op);
 	struct weir_operand operand = operand_of(s);
-	struct weir_conn *c = s->conn;
+	uint64_t len = s->len;
 
-	if (s->buf)
+	if (s->has_buf)
 		operand_release(&operand, OPERAND_SRC, c->r);
-	op->detail.code = code;
-	op->detail.bytes = res < 0 ? 0 : s->len;
-	op_complete(op, res < 0 ? res : (int64_t)s->len);
+	rdma_op_finish(op, res < 0 ? res : (int64_t)len, code,
+		       res < 0 ? 0 : len);
 }
 
-void verbs_sent(struct weir_op *op, int err, int32_t code)
+void verbs_sent(struct verbs_queue *q, struct weir_op *op, int err,
+		int32_t code)
 {
-	end(op, err, code);
+	end(q->conn, op, err, code);
 }
 
-static void cancel(struct weir_op *op)
+static void cancel(struct weir_op *op, void *conn)
 {
-	struct verbs_queue *q = sending_of(op)->conn->queue;
+	struct weir_conn *c = conn;
 
-	debug_check(op_cancel_wanted(op));
-	if (!(op->flags & OP_QUEUED)) {
-		verbs_overdue(q, sending_of(op)->tail);
+	if (sending_of(op)->posted) {
+		verbs_overdue(c->queue, sending_of(op)->at);
 		return;
 	}
-	op_queue_del(&q->sends, op);
-	end(op, -ECANCELED, 0);
+	op_list_del(&c->queue->sends, op);
+	end(c, op, -ECANCELED, 0);
 }
 
 /* Its callback begins: until then the connection is not over. */
-static void leave(struct weir_op *op)
+static void leave(struct weir_op *op, void *conn)
 {
-	conn_end(sending_of(op)->conn);
+	(void)op;
+	conn_end(conn);
 }
 
-static const struct weir_op_class send_class = {
+static const struct weir_op_kind send_kind = {
+	.size = sizeof(send_kind),
 	.name = "RDMA send",
 	.cancel = cancel,
 	.leave = leave,
@@ -337,19 +341,20 @@ static void build(struct verbs_queue *q, struct weir_op *op)
 		w->send.invalidate_rkey = s->number;
 	err = gather(q, s, w);
 	if (err) {
-		end(op, err, 0);
+		end(q->conn, op, err, 0);
 		return;
 	}
 	w->len = 0;
 	verbs_take(q)->op = op;
-	s->tail = q->tail;
+	s->posted = true;
+	s->at = q->tail;
 }
 
 static bool may_go(const struct verbs_queue *q, struct weir_op *op)
 {
 	return op && verbs_has_place(q) &&
 	       (!q->writers || verbs_job(q->writers)->ticket >
-			       sending_of(op)->ticket);
+			       sending_of(op)->at);
 }
 
 /* Only the last of a run is signalled, as in a run of a job's work requests. */
@@ -358,7 +363,7 @@ bool verbs_send_run(struct verbs_queue *q)
 	uint64_t before = q->tail;
 
 	while (may_go(q, q->sends.first) && q->tail - before < VERBS_RUN)
-		build(q, op_queue_pop(&q->sends));
+		build(q, op_list_pop(&q->sends));
 	if (q->tail == before)
 		return false;
 	verbs_at(q, q->tail - 1)->send.send_flags |= IBV_SEND_SIGNALED;
@@ -369,8 +374,8 @@ void verbs_send_give_up(struct verbs_queue *q)
 {
 	struct weir_op *op;
 
-	while ((op = op_queue_pop(&q->sends)))
-		end(op, -ECANCELED, IBV_WC_WR_FLUSH_ERR);
+	while ((op = op_list_pop(&q->sends)))
+		end(q->conn, op, -ECANCELED, IBV_WC_WR_FLUSH_ERR);
 }
 
 static void on_turn_end(struct weir_op *op, int64_t res)
@@ -385,20 +390,26 @@ static void on_turn_end(struct weir_op *op, int64_t res)
 
 void verbs_sends_init(struct verbs_queue *q)
 {
-	op_queue_init(&q->sends);
+	op_list_init(&q->sends);
 	weir_op_init(&q->turn_end, on_turn_end);
 }
 
-/* Callbacks come in order: the turn ends before any of the messages that were
- * sent in it does, and so before the queue can go. */
+/*
+ * Callbacks come in order: the turn ends before any of the messages that were
+ * sent in it does, and so before the queue can go.  If too many operations are
+ * in flight, each message is posted at once.
+ */
 static void send_soon(struct verbs_queue *q)
 {
-	static const struct weir_op_class cls = { .name = "RDMA sends" };
+	static const struct weir_op_kind kind = {
+		.size = sizeof(kind),
+		.name = "RDMA sends",
+	};
 
 	if (weir_op_is_busy(&q->turn_end))
 		return;
-	op_enlist(q->conn->r, &q->turn_end, &cls);
-	op_complete(&q->turn_end, 0);
+	if (!weir_op_begin(q->conn->r, &q->turn_end, &kind, NULL))
+		weir_op_finish(&q->turn_end, 0);
 	verbs_pump(q);
 	verbs_post(q);
 }
@@ -469,15 +480,17 @@ static int check_all(struct weir_conn *c, const struct weir_message *m,
 		return why(-ENOTCONN, "weir_message_send: there is no "
 			   "connection");
 	*s = (struct sending){
-		.conn = c,
-		.buf = m->buf,
 		.data = m->data,
 		.len = m->len,
-		.flags = m->flags,
+		.flags = (uint8_t)m->flags,
 		.number = m->flags & WEIR_MESSAGE_IMM ? m->imm : m->rkey,
 		.inlined = true,
 	};
-	return m->buf ? check_bufs(c, s) : 0;
+	if (!m->buf)
+		return 0;
+	s->buf = m->buf;
+	s->has_buf = true;
+	return check_bufs(c, s);
 }
 
 int weir_message_send(struct weir_conn *c, struct weir_op *op,
@@ -490,17 +503,16 @@ int weir_message_send(struct weir_conn *c, struct weir_op *op,
 
 	if (err)
 		return err;
-	err = op_begin(c->r, op, &send_class);
+	err = rdma_op_begin(c->r, op, &send_kind, c, "weir_message_send");
 	if (err)
-		return op_refused(err, op, "weir_message_send");
+		return err < 0 ? err : 0;
 	operand = operand_of(&s);
-	if (s.buf)
+	if (s.has_buf)
 		operand_hold(&operand, OPERAND_SRC, c->r);
-	op->flags |= OP_LEAVES;
-	s.ticket = q->tickets++;
+	s.at = q->tickets++;
 	*sending_of(op) = s;
 	c->posted++;
-	op_queue_push(&q->sends, op);
+	op_list_push(&q->sends, op);
 	send_soon(q);
 	return 0;
 }

@@ -437,6 +437,7 @@ struct weir_mw {
 	struct mmap_mw *key;
 	struct verbs_request request;
 	struct weir_op *op; /* NULL also while its end revokes it. */
+	const struct weir_op_kind *op_kind;
 	bool posted; /* .request is in flight, perhaps without an operation. */
 	struct weir_timer *timer;
 	uint64_t end; /* 0: none. */
@@ -448,20 +449,22 @@ struct weir_mw {
 
 /* Posted work cannot be withdrawn; end the connection if it does not
  * complete. */
-static void cancel(struct weir_op *op)
+static void cancel(struct weir_op *op, void *mw)
 {
-	struct weir_mw *w = (struct weir_mw *)(uintptr_t)op->u.words[0];
+	struct weir_mw *w = mw;
 
-	debug_check(op_cancel_wanted(op));
+	(void)op;
 	if (w->conn)
 		verbs_overdue(w->conn->queue, w->conn->queue->tail);
 }
 
-static const struct weir_op_class bind_class = {
+static const struct weir_op_kind bind_kind = {
+	.size = sizeof(bind_kind),
 	.name = "memory window",
 	.cancel = cancel,
 };
-static const struct weir_op_class revoke_class = {
+static const struct weir_op_kind revoke_kind = {
+	.size = sizeof(revoke_kind),
 	.name = "its revocation",
 	.cancel = cancel,
 };
@@ -506,6 +509,13 @@ static void windows_end(struct weir_conn *c)
 		be_over(c->windows);
 }
 
+static void mw_op_set(struct weir_mw *w, struct weir_op *op,
+		      const struct weir_op_kind *kind)
+{
+	w->op = op;
+	w->op_kind = kind;
+}
+
 static void complete(struct weir_mw *w, int err, int32_t code)
 {
 	struct weir_op *op = w->op;
@@ -513,8 +523,7 @@ static void complete(struct weir_mw *w, int err, int32_t code)
 	if (!op)
 		return;
 	w->op = NULL;
-	op->detail.code = code;
-	op_complete(op, err);
+	rdma_op_finish(op, err, code, 0);
 }
 
 /* When it is open. */
@@ -676,16 +685,18 @@ int weir_mw_create(struct weir_mw **ret, struct weir_conn *c,
 		err = mw_make(&w, c, mmap, &opts, narrow);
 	if (err)
 		return err;
-	/* Late or not, there is a window then, for the caller to destroy. */
-	err = op_may_begin(c->r, op);
-	if (err) {
+	err = rdma_op_begin(c->r, op, &bind_kind, w, CALL);
+	if (err < 0) {
 		undo(w);
-		return op_refused(err, op, CALL);
+		return err;
 	}
-	op_enlist(c->r, op, &bind_class);
+	/* Late or not, there is a window then, for the caller to destroy. */
 	*ret = w;
-	op->u.words[0] = (uintptr_t)w;
-	w->op = op;
+	if (err) {
+		be_over(w);
+		return 0;
+	}
+	mw_op_set(w, op, &bind_kind);
 	w->state = WEIR_MW_BINDING;
 	mw_link_to(w, c);
 	if (w->qp_num)
@@ -742,7 +753,7 @@ static int refuse_busy(const struct weir_mw *w, const char *call)
 {
 	if (w->op)
 		return why(-EBUSY, "%s: an operation is in flight: %s", call,
-			   w->op->cls->name);
+			   w->op_kind->name);
 	return 0;
 }
 
@@ -772,11 +783,10 @@ int weir_mw_revoke(struct weir_mw *w, struct weir_op *op)
 
 	if (err)
 		return err;
-	err = op_begin(w->r, op, &revoke_class);
+	err = rdma_op_begin(w->r, op, &revoke_kind, w, "weir_mw_revoke");
 	if (err)
-		return op_refused(err, op, "weir_mw_revoke");
-	op->u.words[0] = (uintptr_t)w;
-	w->op = op;
+		return err < 0 ? err : 0;
+	mw_op_set(w, op, &revoke_kind);
 	if (w->posted) /* By its end. */
 		return 0;
 	err = begin_revoke(w);

@@ -226,7 +226,7 @@ int srq_fill(struct weir_srq *srq, bool all)
 {
 	uint32_t missing = srq->opts.recvs - srq->n_posted - srq->n_held;
 
-	reactor_check_thread(srq->r);
+	rdma_check_thread(srq->r);
 	if (!srq->srq || srq->failed)
 		return 0;
 	if (!all && missing < srq->opts.batch && !is_low(srq))
@@ -379,7 +379,7 @@ int srq_bind(struct weir_srq *srq, struct conn_device_ref *device_ref)
 {
 	int err;
 
-	reactor_check_thread(srq->r);
+	rdma_check_thread(srq->r);
 	if (srq->failed)
 		return why(-EIO, "weir_conn: the shared receive queue has "
 			   "failed; destroy it, and make another");
@@ -495,7 +495,7 @@ struct weir_conn *srq_find(const struct weir_srq *srq, uint32_t qp_num)
 {
 	struct srq_member *m = *bucket((struct weir_srq *)srq, qp_num);
 
-	reactor_check_thread(srq->r);
+	rdma_check_thread(srq->r);
 	while (m && m->qp_num != qp_num)
 		m = m->next;
 	return m ? m->conn : NULL;
@@ -513,7 +513,7 @@ int srq_join(struct weir_conn *c)
 	struct srq_member *m = mem_calloc(1, sizeof(*m));
 
 	debug_check(!c->member);
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (!m || weir_timer_create(&m->timer, c->r, on_time, m)) {
 		free(m);
 		return why(-ENOMEM, "weir_conn: no memory");
@@ -526,7 +526,7 @@ int srq_join(struct weir_conn *c)
 
 void srq_unjoin(struct weir_conn *c)
 {
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	if (c->member)
 		weir_timer_destroy(c->member->timer);
 	free(c->member);
@@ -538,7 +538,7 @@ void srq_joined(struct weir_conn *c)
 	struct srq_member *m = c->member, **at;
 
 	debug_check(c->member && c->qp);
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	m->qp = c->qp;
 	m->qp_num = c->qp->qp_num;
 	at = bucket(m->srq, m->qp_num);
@@ -550,7 +550,7 @@ void srq_mark_set(const struct weir_srq *srq, struct srq_mark *mark)
 {
 	struct weir_channel_stats stats = { .size = sizeof(stats) };
 
-	reactor_check_thread(srq->r);
+	rdma_check_thread(srq->r);
 	weir_channel_stats(srq->channel, &stats);
 	mark->empty_polls = stats.empty_polls;
 	mark->completions = stats.completions;
@@ -561,7 +561,7 @@ bool srq_mark_passed(const struct weir_srq *srq, const struct srq_mark *mark)
 {
 	struct weir_channel_stats stats = { .size = sizeof(stats) };
 
-	reactor_check_thread(srq->r);
+	rdma_check_thread(srq->r);
 	weir_channel_stats(srq->channel, &stats);
 	return srq->failed || stats.empty_polls != mark->empty_polls ||
 	       stats.completions - mark->completions >= stats.capacity;
@@ -604,7 +604,7 @@ void srq_leave(struct weir_conn *c)
 	struct weir_srq *srq = m->srq;
 
 	debug_check(c->member && c->member->conn == c);
-	reactor_check_thread(c->r);
+	rdma_check_thread(c->r);
 	c->member = NULL;
 	off_bucket(m);
 	m->conn = NULL;

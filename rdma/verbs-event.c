@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/why.h"
-#include "reactor/op-inline.h"
 #include "rdma/verbs-fd.h"
 
 #define INBOX 64	/* Events read by other sources. */
@@ -185,7 +184,7 @@ int weir_verbs_event_create(struct weir_verbs_event **ret,
 	struct weir_verbs_event *ev;
 	int err;
 
-	reactor_check_thread(r);
+	rdma_check_thread(r);
 	if (!ctx || !fn)
 		return why(-EINVAL, "weir_verbs_event_create: no device "
 			   "context, or no callback");
@@ -211,7 +210,7 @@ void weir_verbs_event_destroy(struct weir_verbs_event *ev)
 {
 	if (!ev)
 		return;
-	reactor_check_thread(ev->vfd.reactor);
+	rdma_check_thread(ev->vfd.reactor);
 	list_del(ev);
 	verbs_fd_close(&ev->vfd);
 }

@@ -21,11 +21,15 @@
 #include <fcntl.h>
 #include <stdbool.h>
 
-#include <weir/base.h>
+#include <weir/reactor.h>
+
+#include "base/check.h"
 
 struct weir_object;
-struct weir_reactor;
 struct weir_watch;
+
+/* Every file of this library knows it from here. */
+#define rdma_check_thread(r) debug_check(weir_reactor_is_here(r))
 
 struct verbs_fd {
 	struct weir_reactor *reactor;

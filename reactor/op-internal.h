@@ -59,7 +59,7 @@ enum op_flag {
 
 /* A kind of operation: one static const per kind. */
 struct weir_op_class {
-	const char *name;	/* For messages: "read". */
+	const char *name;	/* For messages: "read"; NULL: see op_name(). */
 
 	/*
 	 * End the operation early.  Called once at most, on the reactor's
@@ -131,8 +131,7 @@ _Static_assert(sizeof(((struct weir_op *)0)->reserved) >= 64,
 /* Leave a message of @call for @err, with which @op could not be begun,
  * unless it is -EAGAIN or OP_ENDED.  Returns op_admitted(@err). */
 __attribute__((cold)) int op_refused(int err, const struct weir_op *op,
-				     const char *call)
-	PROVIDER_API(op_refused);
+				     const char *call);
 
 /* weir_op_cancel(), and the same for a deadline. */
 void op_request_cancel(struct weir_op *op, unsigned int why);
@@ -159,6 +158,12 @@ void hook_end(struct weir_reactor *r, struct weir_hook_node *node);
 
 /* Start @op, which ends at @when_ns: weir_sleep_until() that is not refused. */
 void op_sleep(struct weir_reactor *r, struct weir_op *op, uint64_t when_ns);
+
+/* What @op does, for messages and statistics: a literal. */
+static inline const char *op_name(const struct weir_op *op)
+{
+	return op->cls->name ? op->cls->name : op->u.own.kind->name;
+}
 
 static inline bool op_cancel_wanted(const struct weir_op *op)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations of the program's own: the library has their place in the loop, and
- * the program does their work.
+ * Operations of the program's own, and of libraries above this one: the loop has
+ * their place in it, and they do the work.
  *
  * Any thread may finish one, so whether it was finished is decided by one word
  * in it, by compare and exchange:
@@ -14,6 +14,9 @@
  * that only the reactor's thread may read.
  */
 
+#include <stddef.h>
+
+#include "base/opts.h"
 #include "base/own.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
@@ -42,13 +45,15 @@ static void user_cancel(struct weir_op *op)
 	reactor_exit(r);
 }
 
-/* The callback is about to begin: the caller owns the lent buffer again. */
-static void user_leave(struct weir_op *op)
+/* The caller owns the lent buffer again. */
+static void take_back(struct weir_op *op)
 {
 #ifdef OWN_ANNOTATE
 	void *p = op->u.own.lent;
 	size_t len = (size_t)op->u.own.lent_len;
 
+	if (!(op->flags & OP_LENT))
+		return;
 	own_acquire(op);
 	if (op->u.own.lent_how == WEIR_LEND_IN)
 		own_acquire_in(p, len, op->res < 0 ? 0 : len);
@@ -59,11 +64,38 @@ static void user_leave(struct weir_op *op)
 #endif
 }
 
+static void user_leave(struct weir_op *op)
+{
+	take_back(op);
+	if (op->u.own.kind->leave)
+		op->u.own.kind->leave(op, op->u.own.arg);
+}
+
+/* Its name is that of the kind. */
 static const struct weir_op_class user_class = {
-	.name = "user",
 	.cancel = user_cancel,
 	.leave = user_leave,
 };
+
+/* Those of weir_op_start(). */
+static const struct weir_op_kind user_kind = {
+	.size = sizeof(user_kind),
+	.name = "user",
+};
+
+static void enlist(struct weir_reactor *r, struct weir_op *op,
+		   const struct weir_op_kind *kind, weir_op_cancel_fn *cancel,
+		   void *arg)
+{
+	op->u.own.kind = kind;
+	op->u.own.cancel = cancel;
+	op->u.own.arg = arg;
+	op->u.own.lent = NULL;
+	op_enlist(r, op, &user_class);
+	own_words(&op->u.own.mark, sizeof(op->u.own.mark));
+	__atomic_store_n(&op->u.own.mark, mark_of(op, STARTED),
+			 __ATOMIC_RELEASE);
+}
 
 /* A deadline that has passed is the wheel's, as any other: the caller is about
  * to begin, and must find @op in flight. */
@@ -74,14 +106,83 @@ int weir_op_start(struct weir_reactor *r, struct weir_op *op,
 
 	if (unlikely(err))
 		return op_refused(err, op, "weir_op_start");
-	op->u.own.cancel = cancel;
-	op->u.own.arg = arg;
-	op->u.own.lent = NULL;
-	op_enlist(r, op, &user_class);
-	own_words(&op->u.own.mark, sizeof(op->u.own.mark));
-	__atomic_store_n(&op->u.own.mark, mark_of(op, STARTED),
-			 __ATOMIC_RELEASE);
+	enlist(r, op, &user_kind, cancel, arg);
 	return 0;
+}
+
+static int check_kind(const struct weir_op_kind *kind)
+{
+	struct weir_op_kind known;
+
+	if (likely(kind && kind->size == sizeof(*kind) && kind->name))
+		return 0;
+	if (!kind || kind->size < sizeof(*kind) || !kind->name)
+		return why_static(-EINVAL, "weir_op_begin: there is no kind, it "
+				  "has no .name, or its .size is too small");
+	return opts_load(&known, sizeof(known), kind, "weir_op_begin");
+}
+
+int weir_op_begin(struct weir_reactor *r, struct weir_op *op,
+		  const struct weir_op_kind *kind, void *arg)
+{
+	int err = check_kind(kind);
+
+	if (unlikely(err))
+		return err;
+	err = op_admit(r, op);
+	if (unlikely(err == OP_ENDED))
+		return 1;
+	if (unlikely(err))
+		return op_refused(err, op, "weir_op_begin");
+	enlist(r, op, kind, kind->cancel, arg);
+	if (kind->leave)
+		op->flags |= OP_LEAVES;
+	return 0;
+}
+
+/* Whether @op is in flight, and not finished: 0 or -EINVAL. */
+static int check_started(const struct weir_op *op, const char *text)
+{
+	if (likely(op->state == OP_PENDING && op->cls == &user_class &&
+		   __atomic_load_n(&op->u.own.mark, __ATOMIC_ACQUIRE) ==
+			   mark_of(op, STARTED)))
+		return 0;
+	return why_static(-EINVAL, text);
+}
+
+int weir_op_abandon(struct weir_op *op)
+{
+	int err = check_started(op, "weir_op_abandon: the operation is not in "
+				"flight by weir_op_begin(), or was finished");
+
+	if (err)
+		return err;
+	reactor_check_thread(op->reactor);
+	__atomic_store_n(&op->u.own.mark, 0, __ATOMIC_RELAXED);
+	op_abandon(op);
+	return 0;
+}
+
+int weir_op_set_detail(struct weir_op *op, const struct weir_op_detail *detail)
+{
+	int err = check_started(op, "weir_op_set_detail: the operation is not "
+				"in flight by weir_op_begin(), or was "
+				"finished");
+
+	if (err)
+		return err;
+	reactor_check_thread(op->reactor);
+	op->detail = *detail;
+	return 0;
+}
+
+void *weir_op_area(struct weir_op *op)
+{
+	enum { FIRST = sizeof(op->backend) - WEIR_OP_AREA };
+
+	_Static_assert(FIRST >= (OP_WEIGHT + 1) * sizeof(op->backend[0]),
+		       "it may be timed");
+	return (char *)op->backend + FIRST;
 }
 
 __attribute__((cold)) static int refuse(uint64_t mark, const struct weir_op *op)
@@ -129,7 +230,7 @@ static void lend(struct weir_op *op)
 	else
 		op->u.own.lent_sum = own_release_out(p, len, 0);
 	own_release(op);
-	op->flags |= OP_LEAVES;
+	op->flags |= OP_LEAVES | OP_LENT;
 #else
 	(void)op;
 #endif

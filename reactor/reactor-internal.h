@@ -305,12 +305,10 @@ void repeats_run(struct weir_reactor *r);
 uint64_t repeats_due(struct weir_reactor *r);
 
 /* op-inline.h: the rest of op_admit(). */
-int op_admit_timely(struct weir_reactor *r, struct weir_op *op)
-	PROVIDER_API(op_admit_timely);
+int op_admit_timely(struct weir_reactor *r, struct weir_op *op);
 
 /* @op was begun with a deadline set. */
-void op_deadline_begin(struct weir_reactor *r, struct weir_op *op)
-	PROVIDER_API(op_deadline_begin);
+void op_deadline_begin(struct weir_reactor *r, struct weir_op *op);
 
 /* turn.c: when a turn would find something: 0 is now, WEIR_FOREVER never.  For
  * a caller that makes the turns of @r and sleeps until then.  Asks the hooks. */

@@ -276,7 +276,7 @@ static int refuse_with_ops(struct weir_reactor *r)
 	return why(-EBUSY, "weir_reactor_destroy: %u operations did not end "
 		   "within %u ms, the first a '%s'; try again",
 		   (unsigned int)reactor_in_flight(r),
-		   r->opts.drain_ms, op ? op->cls->name : "call");
+		   r->opts.drain_ms, op ? op_name(op) : "call");
 }
 
 /* End the objects that their owners have destroyed. */

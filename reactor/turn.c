@@ -400,3 +400,8 @@ int weir_reactor_state(const struct weir_reactor *r)
 	reactor_check_thread(r);
 	return (int)r->state;
 }
+
+int weir_reactor_is_here(const struct weir_reactor *r)
+{
+	return reactor_is_here(r);
+}

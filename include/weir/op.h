@@ -64,6 +64,7 @@ extern "C" {
 #endif
 
 struct weir_op;
+struct weir_op_kind;
 struct weir_reactor;
 
 /*
@@ -144,13 +145,14 @@ struct weir_op {
 		} hooked; /* Its reactor polls for its end. */
 		struct {
 			uint64_t mark;	/* Started, finished; atomic. */
+			const struct weir_op_kind *kind;
 			void (*cancel)(struct weir_op *op, void *arg);
 			void *arg;
 			void *lent;	/* weir_op_lend() */
 			uint64_t lent_len;
 			uint32_t lent_how;
 			uint32_t lent_sum;
-		} own; /* weir_op_start() */
+		} own; /* weir_op_start(), weir_op_begin() */
 		uint64_t words[8];
 	} u;
 
@@ -357,6 +359,107 @@ WEIR_API int weir_op_finish(struct weir_op *op, int64_t res);
  */
 WEIR_API int weir_op_lend(struct weir_op *op, void *buf, size_t len,
 			  uint32_t how);
+
+/*
+ * A kind of operation that a library above weir has: one static const for each.
+ * Set .size to the size of the struct.
+ */
+struct weir_op_kind {
+	size_t size;
+	const char *name;	/* For messages and statistics: "dial". */
+	weir_op_cancel_fn *cancel; /* As weir_op_start() takes it, or NULL. */
+
+	/*
+	 * The callback of @op is about to begin, and @op is the caller's: what
+	 * it was an operation of has none in flight any more.  May call what a
+	 * callback may, but neither destroy anything nor start @op.  NULL: not
+	 * needed.
+	 */
+	void (*leave)(struct weir_op *op, void *arg);
+};
+
+/*
+ * Start @op as weir_op_start() does, as an operation of @kind.
+ *
+ * For libraries, whose functions that start an operation call it first:
+ *
+ *	int dial(struct weir_reactor *r, struct weir_op *op, struct line *line)
+ *	{
+ *		int err = weir_op_begin(r, op, &dial_kind, line);
+ *
+ *		if (err)
+ *			return err < 0 ? err : 0;
+ *		err = off_hook(line);	// may call weir_op_finish()
+ *		if (err)
+ *			weir_op_abandon(op);
+ *		return err;
+ *	}
+ *
+ * So an operation whose deadline has passed touches nothing: the call returns 1,
+ * and @op ends with -ETIMEDOUT, without a call of the functions of @kind.
+ *
+ * The functions of @kind get @arg.
+ *
+ * Returns 0, 1, or, with no message for -EAGAIN:
+ *   -EINVAL     @op is in flight, or has no callback; or .name of @kind is NULL,
+ *               or .size too small
+ *   -E2BIG      @kind sets a member that this version does not have
+ *   -EAGAIN     .ops_max operations are in flight
+ *   -ESHUTDOWN  @r is stopping
+ *
+ * Call on @r's thread.  Never blocks, never allocates, no system call.
+ *
+ * Re-creates nng_aio_start(), and uv__req_init() of libuv's own requests.
+ */
+WEIR_API int weir_op_begin(struct weir_reactor *r, struct weir_op *op,
+			   const struct weir_op_kind *kind, void *arg);
+
+/*
+ * Undo weir_op_begin() or weir_op_start() of @op, which is refused after all.
+ *
+ * Only the function that has called it may do this, before it returns.  No
+ * callback follows, and a deadline that was set before is set again.
+ *
+ * Returns 0, or
+ *   -EINVAL  @op is not in flight by weir_op_begin() or weir_op_start(), or was
+ *            finished
+ *
+ * Call on the reactor's thread.  Never blocks, never allocates.
+ *
+ * Re-creates uv__req_unregister() of libuv's own requests.
+ */
+WEIR_API int weir_op_abandon(struct weir_op *op);
+
+/*
+ * Set what weir_op_get_detail() gives for @op, before weir_op_finish().
+ *
+ * Returns 0, or
+ *   -EINVAL  @op is not in flight by weir_op_begin() or weir_op_start(), or was
+ *            finished
+ *
+ * Call on the reactor's thread.  Never blocks.
+ *
+ * Re-creates nng_aio_set_output().
+ */
+WEIR_API int weir_op_set_detail(struct weir_op *op,
+				const struct weir_op_detail *detail);
+
+/* Bytes of an operation for the library that does it; weir_op_area(). */
+#define WEIR_OP_AREA 48
+
+/*
+ * Get memory in @op that the library that does it may use between
+ * weir_op_begin() or weir_op_start() and weir_op_finish().
+ *
+ * It is not cleared.
+ *
+ * Returns WEIR_OP_AREA bytes, aligned to 8.
+ *
+ * Any thread.  Never blocks.
+ *
+ * Re-creates the reserved members of uv_req_t, and nng_aio_set_input().
+ */
+WEIR_API void *weir_op_area(struct weir_op *op);
 
 #ifdef __cplusplus
 }

@@ -27,7 +27,7 @@
  * <weir/domain-user.h>.  What executes jobs is an engine: <weir/engine.h>.  A
  * device tells its completions to a reactor by a poll hook (<weir/poll-hook.h>),
  * a descriptor (<weir/watch.h>) or a notification (<weir/object.h>).  Its calls
- * are operations by weir_op_start() (<weir/op.h>), and leave their error message
+ * are operations by weir_op_begin() (<weir/op.h>), and leave their error message
  * by weir_why_set() (<weir/base.h>).
  *
  * All functions return 0 or a negative errno and leave their outputs as they

@@ -269,6 +269,17 @@ WEIR_API void weir_reactor_break(struct weir_reactor *r);
 WEIR_API int weir_reactor_state(const struct weir_reactor *r);
 
 /*
+ * Tell whether the calling thread is @r's, which has created it; in a simulated
+ * world, whether it is @r's turn.
+ *
+ * Returns 1 or 0.  Any thread, while @r exists.  Never blocks.
+ *
+ * Re-creates running_in_this_thread() of Asio, and a comparison with
+ * spdk_get_thread().
+ */
+WEIR_API int weir_reactor_is_here(const struct weir_reactor *r);
+
+/*
  * Get the reactor's time in nanoseconds: CLOCK_MONOTONIC, read once in a turn.
  *
  * It may be late in a long callback; it never goes back.

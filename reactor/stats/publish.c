@@ -131,19 +131,18 @@ static void name_record(struct stats_record *record, const char *name)
 	record_end(record);
 }
 
-static struct stats_record *find(struct stats_reactor *s,
-				 const struct weir_op_class *cls)
+static struct stats_record *find(struct stats_reactor *s, const char *name)
 {
-	size_t at = (uintptr_t)cls / sizeof(*cls) % (TIMES_MAX - 1), i;
+	size_t at = (uintptr_t)name / 8 % (TIMES_MAX - 1), i;
 	struct stats_time *t;
 
 	for (i = 0; i < TIMES_MAX - 1; i++) {
 		t = &s->times[1 + (at + i) % (TIMES_MAX - 1)];
-		if (t->cls == cls)
+		if (t->name == name)
 			return t->record;
-		if (!t->cls) {
-			t->cls = cls;
-			name_record(t->record, cls->name);
+		if (!t->name) {
+			t->name = name;
+			name_record(t->record, name);
 			return t->record;
 		}
 	}
@@ -162,7 +161,7 @@ void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res)
 	struct stats_reactor *s = r->page;
 	uint64_t now = r->backend->now(r), weight = op->backend[OP_WEIGHT];
 	uint64_t ns = now - op->backend[OP_BEGUN_NS];
-	struct stats_record *record = find(s, op->cls);
+	struct stats_record *record = find(s, op_name(op));
 
 	reactor_check_thread(r);
 	if (!stats_is_ours(record))

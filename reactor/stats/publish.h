@@ -25,13 +25,12 @@
 #include "reactor/stats/page.h"
 
 struct weir_op;
-struct weir_op_class;
 
 #define TIMES_MAX 32	/* Kinds of operations; the rest are one. */
 
 /* Latencies of a kind of operation. */
 struct stats_time {
-	const struct weir_op_class *cls;
+	const char *name; /* op_name(), by its address. */
 	struct stats_record *record;
 };
 
@@ -70,7 +69,7 @@ void stats_after_sleep(struct weir_reactor *r);
 /* @op has begun, at @since or, if that is 0, now, and may be one to be timed;
  * it was, and ends with @res. */
 void stats_time_begin(struct weir_reactor *r, struct weir_op *op,
-		      uint64_t since) PROVIDER_API(stats_time_begin);
+		      uint64_t since);
 void stats_time_end(struct weir_reactor *r, struct weir_op *op, int64_t res);
 
 #endif /* WEIR_REACTOR_STATS_PUBLISH_H */

@@ -93,6 +93,7 @@ static void call_reactor_start(struct core *c)
 static void call_reactor_state(struct core *c)
 {
 	(void)GOT(weir_reactor_state, c->r);
+	MUST(GOT(weir_reactor_is_here, c->r) || w.sim);
 }
 
 static void call_reactor_now(struct core *c)
@@ -229,6 +230,35 @@ static void call_op_start(struct core *c)
 	t->is_own = true;
 	t->any_errno = true;
 	START(t, weir_op_start, c->r, OP(t), rnd(3) ? own_cancel : NULL, t);
+}
+
+static const struct weir_op_kind own_kind = {
+	.size = sizeof(own_kind),
+	.name = "own",
+	.cancel = own_cancel,
+};
+
+/* A library's, which is refused after all now and then. */
+static void call_op_begin(struct core *c)
+{
+	const struct weir_op_detail detail = { rnd(9), 1, 2 };
+	struct task *t = task_new(c);
+	int64_t err;
+
+	if (!t)
+		return;
+	t->is_own = true;
+	t->any_errno = true;
+	task_begins(t, FN(weir_op_begin));
+	err = CALL(weir_op_begin, c->r, OP(t), &own_kind, t);
+	if (!err) {
+		memset(GOT(weir_op_area, OP(t)), 0xee, WEIR_OP_AREA);
+		MUST(!CALL(weir_op_set_detail, OP(t), &detail));
+		if (!rnd(4))
+			err = -ECANCELED;
+		MUST(!err || !CALL(weir_op_abandon, OP(t)));
+	}
+	task_begun(t, err < 0 ? err : 0);
 }
 
 static void call_op_finish(struct core *c)
@@ -494,6 +524,7 @@ const struct call calls_reactor[] = {
 	{ "weir_reactor_start", call_reactor_start, 8 },
 	{ "weir_reactor_state", call_reactor_state, 4 },
 	{ "weir_reactor_now", call_reactor_now, 4 },
+	{ "weir_reactor_is_here", call_reactor_state, 1 },
 	{ "weir_reactor_fd", call_reactor_fd, 2 },
 	{ "weir_reactor_backend", call_reactor_backend, 1 },
 	{ "weir_reactor_describe", call_reactor_describe, 1 },
@@ -506,6 +537,10 @@ const struct call calls_reactor[] = {
 	{ "weir_call", call_call, 16 },
 	{ "weir_capacity_wait", call_capacity_wait, 8 },
 	{ "weir_op_start", call_op_start, 24 },
+	{ "weir_op_begin", call_op_begin, 24 },
+	{ "weir_op_abandon", call_op_begin, 4 },
+	{ "weir_op_set_detail", call_op_begin, 4 },
+	{ "weir_op_area", call_op_begin, 4 },
 	{ "weir_op_finish", call_op_finish, 32 },
 	{ "weir_op_lend", call_op_lend, 8 },
 	{ "weir_op_cancel", call_op_cancel, 48 },

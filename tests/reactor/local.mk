@@ -1,7 +1,8 @@
 # What tests of reactor/ link is in tests/local.mk.
 public_tests += %D%/test-call %D%/test-call-spsc %D%/test-cancel \
 	%D%/test-drain %D%/test-errnos %D%/test-file %D%/test-fs %D%/test-handover \
-	%D%/test-host %D%/test-idle %D%/test-mailbox %D%/test-object %D%/test-op %D%/test-op-user \
+	%D%/test-host %D%/test-idle %D%/test-mailbox %D%/test-object %D%/test-op %D%/test-op-kind \
+	%D%/test-op-user \
 	%D%/test-poll-hook %D%/test-post \
 	%D%/test-reactor %D%/test-reentry %D%/test-rw %D%/test-seccomp \
 	%D%/test-socket %D%/test-splice %D%/test-spsc %D%/test-starved %D%/test-stats-process \

@@ -173,6 +173,9 @@ void on_found(struct weir_op *, int64_t);
 struct query;
 weir_op_cancel_fn resolve_cancel;
 void send_query(struct query *q);
+struct line;
+extern const struct weir_op_kind dial_kind;
+int off_hook(struct line *line);
 #elif defined(SNIPPETS_OF_base)
 static struct acme {
 	int number;
