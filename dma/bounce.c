@@ -523,9 +523,8 @@ static uint32_t small_size(const struct weir_dma *dma)
 	return dma->staging_size < SMALL_SIZE ? dma->staging_size : SMALL_SIZE;
 }
 
-size_t bounce_staging_len(const struct weir_dma *dma)
+static size_t staging_len(const struct weir_dma *dma)
 {
-	reactor_check_thread(dma->r);
 	return 2 * ((size_t)dma->staging_size * dma->n_slots +
 		    (size_t)small_size(dma) * (EXTRA_SLOTS + SPARE_SLOTS));
 }
@@ -543,7 +542,8 @@ int bounce_create(struct weir_dma *dma)
 	dma->slots = mem_calloc(all_slots(dma), sizeof(*dma->slots));
 	if (!dma->slots)
 		return -ENOMEM;
-	dma->staging = map(bounce_staging_len(dma));
+	dma->staging_len = staging_len(dma);
+	dma->staging = map(dma->staging_len);
 	if (!dma->staging) {
 		free(dma->slots);
 		return -ENOMEM;
@@ -565,7 +565,7 @@ int bounce_create(struct weir_dma *dma)
 void bounce_destroy(struct weir_dma *dma)
 {
 	reactor_check_thread(dma->r);
-	munmap(dma->staging, bounce_staging_len(dma));
+	munmap(dma->staging, dma->staging_len);
 	free(dma->slots);
 }
 

@@ -4,7 +4,6 @@
 
 /* Jobs through staging memory, see bounce.c. */
 
-#include "base/provider.h"
 #include "dma/job-internal.h"
 
 struct slot;
@@ -39,10 +38,6 @@ static inline struct engine *bounce_extra(struct weir_job *job, uint32_t i)
 
 extern const struct engine_kind engine_bounce;
 
-/* Bytes of staging of @dma. */
-size_t bounce_staging_len(const struct weir_dma *dma)
-	PROVIDER_API(bounce_staging_len);
-
 /* How deep functions are nested that @job calls, a step of one of the slots. */
 uint32_t bounce_nesting(const struct weir_job *job);
 
@@ -68,7 +63,6 @@ bool bounce_goes_on(const struct weir_job *job);
 
 /* The kernel, or an engine, has refused @job, which has moved nothing, with
  * @err: let it go through staging, if it can, or end it. */
-void bounce_instead(struct weir_job *job, int64_t err)
-	PROVIDER_API(bounce_instead);
+void bounce_instead(struct weir_job *job, int64_t err);
 
 #endif /* WEIR_DMA_BOUNCE_H */

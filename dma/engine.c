@@ -5,10 +5,12 @@
  */
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <weir/provider.h>
 
+#include "base/alloc.h"
 #include "base/check.h"
 #include "base/opts.h"
 #include "base/probe.h"
@@ -326,26 +328,134 @@ uint32_t weir_job_pieces(const struct weir_job *job, int side, uint64_t skip,
 	return cursor_gather(&c, iov, n, c.left, &len);
 }
 
-/* The registration of the memory of @buf with @dev.  Of bufs of another reactor
- * only the mmap may be read. */
-static int key_of(const struct weir_buf *buf, const struct weir_reactor *r,
+/*
+ * Registrations of a context's staging with devices: for engines whose device
+ * moves bytes between it and elsewhere.  One is made when an engine asks for it
+ * first, and kept until the context is destroyed, as the device is kept open.
+ */
+
+struct staging_key {
+	struct weir_device *device;
+	struct device_mr mr;
+	struct staging_key *next;
+};
+
+static int staging_register(struct staging_key *key, struct weir_dma *dma,
+			    struct weir_device *device)
+{
+	const struct device_range range = {
+		.kind = DEVICE_RANGE_MEM,
+		.permissions = WEIR_MMAP_READ | WEIR_MMAP_WRITE,
+		.addr = dma->staging,
+		.len = dma->staging_len,
+	};
+	struct weir_device *same = NULL;
+	int err = weir_device_open(&same, &device->info);
+
+	if (err)
+		return why_call(err, "weir_device_open", "weir_job_start");
+	if (same != device)
+		err = why(-ENODEV, "weir_job_start: %s was removed or reset",
+			  device_name(device));
+	if (!err)
+		err = device->info.cls->mr_register(device, &range, &key->mr);
+	if (!err)
+		return 0;
+	(void)weir_device_close(same);
+	return why_call(err, "weir_mmap_keys", "weir_job_start");
+}
+
+static int staging_mr(struct weir_dma *dma, struct weir_device *device,
+		      struct device_mr *ret)
+{
+	struct staging_key *key = dma->staging_keys;
+	int err;
+
+	reactor_check_thread(dma->r);
+	while (key && key->device != device)
+		key = key->next;
+	if (!key) {
+		key = mem_calloc(1, sizeof(*key));
+		err = key ? staging_register(key, dma, device) :
+			    why(-ENOMEM, "weir_job_start: no memory");
+		if (err) {
+			free(key);
+			return err;
+		}
+		key->device = device;
+		key->next = dma->staging_keys;
+		dma->staging_keys = key;
+	}
+	*ret = key->mr;
+	return 0;
+}
+
+/* What a device refuses to give back goes with the device. */
+void staging_keys_drop(struct weir_dma *dma)
+{
+	struct staging_key *key;
+
+	reactor_check_thread(dma->r);
+	while ((key = dma->staging_keys)) {
+		dma->staging_keys = key->next;
+		(void)key->device->info.cls->mr_deregister(key->device,
+							   &key->mr);
+		(void)weir_device_close(key->device);
+		free(key);
+	}
+}
+
+/* Of bufs of another reactor only the mmap may be read. */
+static int key_of_buf(const struct weir_buf *buf, const struct weir_reactor *r,
+		      struct weir_device *dev, struct device_mr *mr,
+		      const char *call)
+{
+	int err;
+
+	if (unlikely(buf->use->mmap->import) &&
+	    mmap_import_key(buf->use->mmap, dev, mr))
+		return 0;
+	if (unlikely(buf->use->r != r))
+		return mmap_mr(buf->use->mmap, dev, 0, NULL, mr, call);
+	err = mmap_use_key(buf->use, dev, &mr->lkey);
+	mr->priv = buf->use->key_data;
+	return err;
+}
+
+/* What @dev has for the piece of @job at @c. */
+static int key_of(const struct weir_job *job, const struct cursor *c,
 		  struct weir_device *dev, struct weir_provider_key *ret)
 {
+	struct weir_dma *dma = job_priv((struct weir_job *)job)->dma;
 	struct device_mr mr = { NULL, 0, 0 };
 	int err;
 
-	if (!buf)
-		return why_static(-ENOENT, "weir_job_keys: a piece is not a "
-				  "buf, so it has no registration");
-	if (likely(buf->use->r == r)) {
-		err = mmap_use_key(buf->use, dev, &mr.lkey);
-		mr.priv = buf->use->key_data;
-	} else {
-		err = mmap_mr(buf->use->mmap, dev, 0, NULL, &mr,
-			      "weir_job_keys");
-	}
-	if (!err)
-		*ret = (struct weir_provider_key){ mr.priv, mr.lkey, 0 };
+	if (likely(c->buf))
+		err = key_of_buf(c->buf, dma->r, dev, &mr, "weir_job_keys");
+	else if (c->addr - (uintptr_t)dma->staging < dma->staging_len)
+		err = staging_mr(dma, dev, &mr);
+	else
+		err = why_static(-ENOENT, "weir_job_keys: a piece is not a "
+				 "buf, so it has no registration");
+	if (likely(!err))
+		*ret = (struct weir_provider_key){ mr.priv, mr.lkey, mr.rkey };
+	return err;
+}
+
+int weir_buf_key(const struct weir_buf *buf, struct weir_device *dev,
+		 struct weir_provider_key *ret)
+{
+	const struct weir_reactor *r = buf->use->r;
+	struct device_mr mr = { NULL, 0, 0 };
+	int err;
+
+	if (!dev->info.cls->mr_register)
+		return why_static(-EPERM, "weir_buf_key: the device registers "
+				  "no memory");
+	err = key_of_buf(buf, reactor_is_here(r) ? r : NULL, dev, &mr,
+			 "weir_buf_key");
+	if (likely(!err))
+		*ret = (struct weir_provider_key){ mr.priv, mr.lkey, mr.rkey };
 	return err;
 }
 
@@ -357,17 +467,63 @@ int weir_job_keys(const struct weir_job *job, int side, uint64_t skip,
 	uint32_t i = 0;
 	int err = 0;
 
-	if (!dev->info.cls->owner)
-		return why_static(-EPERM, "weir_job_keys: the device is the "
-				  "library's, and so are its keys");
+	if (!dev->info.cls->mr_register)
+		return why_static(-EPERM, "weir_job_keys: the device registers "
+				  "no memory");
 	if (!job_cursor(job, side, skip, &c))
 		return 0;
 	while (i < n && c.left && !err) {
-		err = key_of(c.buf, job->op.reactor, dev, &keys[i]);
+		err = key_of(job, &c, dev, &keys[i]);
 		i++;
 		cursor_advance(&c, c.len);
 	}
 	return err ? err : (int)i;
+}
+
+void weir_job_skip(struct weir_job *job, int side, uint64_t n)
+{
+	struct job_priv *p = job_priv(job);
+	struct cursor *c = side == WEIR_JOB_SRC ? &p->src : &p->dst;
+
+	check(side < WEIR_JOB_EXTRA && c->side && n <= c->left);
+	cursor_skip(c, n);
+}
+
+int weir_job_is_stale(const struct weir_job *job)
+{
+	return job_is_stale(job);
+}
+
+int weir_job_is_step(const struct weir_job *job)
+{
+	return job_priv((struct weir_job *)job)->is_step;
+}
+
+/* Whether staging can take the place of the side of @job that is memory. */
+static bool may_stage(const struct weir_job *job)
+{
+	bool src = is_foreign(operand_domain(&job->src));
+	bool dst = is_foreign(operand_domain(&job->dst));
+
+	return (job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PULL ||
+		job->kind == WEIR_JOB_PUSH) && src != dst;
+}
+
+int weir_job_stage(struct weir_job *job, int err)
+{
+	struct job_priv *p = job_priv(job);
+
+	check(job->op.state == OP_PENDING && !p->waits && !p->done);
+	if (p->is_step)
+		return err;
+	if (job->flags & WEIR_JOB_SIGNAL)
+		return why_static(-EXDEV, "weir_job_start: a signal goes with "
+				  "bytes that the device knows: use bufs of an "
+				  "mmap that has it, or few bytes");
+	if (!may_stage(job))
+		return err == -ENOENT ? -EOPNOTSUPP : err;
+	bounce_instead(job, err);
+	return 0;
 }
 
 struct weir_domain *weir_job_domain(const struct weir_job *job, int side)
@@ -397,6 +553,11 @@ void *weir_job_area(struct weir_job *job)
 void weir_job_set_crc(struct weir_job *job, uint32_t crc)
 {
 	job_priv(job)->crc = crc;
+}
+
+void weir_job_set_code(struct weir_job *job, int32_t code)
+{
+	job->op.detail.code = code;
 }
 
 void weir_job_set_old(struct weir_job *job, uint64_t old)

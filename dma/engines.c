@@ -138,6 +138,7 @@ void engines_fini(struct weir_dma *dma)
 
 	reactor_check_thread(dma->r);
 	engine_waits_fini(dma);
+	staging_keys_drop(dma);
 	for (i = 0; i < dma->n_own; i++)
 		if (dma->engines[i].kind->fini)
 			dma->engines[i].kind->fini(dma);

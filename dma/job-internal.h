@@ -30,6 +30,7 @@
 
 struct engine;
 struct slot;
+struct staging_key;
 struct translated;
 
 #define JOB_IOVS 6	/* Pieces of memory that one file transfer takes. */
@@ -255,6 +256,9 @@ void engines_flush(struct weir_dma *dma);
 void engine_waits_init(struct weir_dma *dma);
 void engine_waits_fini(struct weir_dma *dma);
 
+/* @dma is being destroyed: its staging is registered with no device any more. */
+void staging_keys_drop(struct weir_dma *dma);
+
 /* Offer the waiting jobs to their engines in the next turn. */
 void engines_arm(struct weir_dma *dma);
 
@@ -307,6 +311,8 @@ struct weir_dma {
 	uint32_t n_slots;		/* As the caller asked. */
 	uint32_t staging_size;
 	char *staging;
+	size_t staging_len;
+	struct staging_key *staging_keys; /* By device; see engine.c. */
 	struct slot *slots;
 	struct slot *slots_free;	/* Of those that were asked for, */
 	struct slot *slots_extra;	/* the first of each class beyond 0, */
@@ -454,8 +460,7 @@ static inline int job_enter_imports(struct weir_job *job)
 }
 
 /* Whether any exporter has revoked memory of @job, which was begun. */
-bool job_is_stale_slow(const struct weir_job *job)
-	PROVIDER_API(job_is_stale_slow);
+bool job_is_stale_slow(const struct weir_job *job);
 
 /* Whether an exporter has revoked memory of @job, which is in flight.  On the
  * thread that has it, a worker's too. */
@@ -489,7 +494,7 @@ bool state_is_full(const struct weir_dma *dma);
  * End @job with @res, or, if that is >= 0, with the bytes that it has done. No
  * engine touches its memory any more.
  */
-void job_end(struct weir_job *job, int64_t res) PROVIDER_API(job_end);
+void job_end(struct weir_job *job, int64_t res);
 
 /* The callback of @op, a job's, is about to begin: nothing of the job is in use
  * from now on. */

@@ -23,6 +23,30 @@ static int verify_by(const struct engine *e, const struct weir_operand *operand,
 	return e->kind->verify(&half, info, &here, total);
 }
 
+/* What an engine of a user's or provider's verifies of a side that it moves. */
+static int check_side(const struct engine *e, const struct weir_job *job,
+		      int side)
+{
+	return e && e->kind->ops.verify ?
+		       e->kind->ops.verify(e->arg, job, side) : 0;
+}
+
+/* The same of all sides. */
+static int check_sides(const struct engine *e, const struct weir_job *job,
+		       const struct job_shape *s)
+{
+	uint32_t i;
+	int err = 0;
+
+	if (s->src_side)
+		err = check_side(e, job, WEIR_JOB_SRC);
+	if (!err && s->dst_side)
+		err = check_side(e, job, WEIR_JOB_DST);
+	for (i = 0; i < job->n_extra && !err; i++)
+		err = check_side(e, job, WEIR_JOB_EXTRA + (int)i);
+	return err;
+}
+
 /* Returns 0 if @e can move all of @operand to or from staging at its alignment,
  * or an errno. */
 static int verify_half(const struct engine *e,
@@ -46,6 +70,8 @@ static int verify_extra(const struct weir_dma *dma, const struct weir_job *job,
 		e = &dma->engines[s->plan.more[i] - 1];
 		info.domain = operand_domain(&job->more[i]);
 		err = verify_half(e, &job->more[i], &info, s->total);
+		if (!err)
+			err = check_side(e, job, WEIR_JOB_EXTRA + (int)i);
 	}
 	return err;
 }
@@ -56,6 +82,10 @@ static int verify_bounce(const struct weir_dma *dma, const struct weir_job *job,
 	int err = verify_half(s->plan.pull.engine, &job->src, &s->src,
 			      s->total);
 
+	if (!err)
+		err = check_side(s->plan.pull.engine, job, WEIR_JOB_SRC);
+	if (!err)
+		err = check_side(s->plan.push.engine, job, WEIR_JOB_DST);
 	if (!err)
 		err = verify_half(s->plan.push.engine, &job->dst, &s->dst,
 				  kind_is_user(job->kind) ? s->dst.total :
@@ -103,6 +133,8 @@ int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 				  "says more");
 	if (unlikely(s->plan.route == WEIR_ROUTE_BOUNCE))
 		return verify_bounce(dma, job, s);
+	if (unlikely(s->plan.engine->kind->ops.verify))
+		return check_sides(s->plan.engine, job, s);
 	if (!s->plan.engine->kind->verify)
 		return 0;
 	return s->plan.engine->kind->verify(job, &s->src, &s->dst, s->total);

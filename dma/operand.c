@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <weir/provider.h>
+
+#include "base/why.h"
 #include "dma/operand.h"
 #include "mem/buf-internal.h"
 
@@ -395,6 +398,30 @@ void operand_release_bufs(const struct weir_operand *operand,
 			buf->writing = 0;
 	}
 	buf_put_on_owner(operand->buf);
+}
+
+int64_t weir_buf_hold(struct weir_buf *head, struct weir_reactor *r,
+		      uint32_t *n)
+{
+	struct weir_operand operand = weir_operand_buf(head);
+	struct operand_info info = { .import = NULL };
+	int err = operand_check_bufs(&operand, OPERAND_SRC, r, &info);
+
+	reactor_check_thread(r);
+	if (err)
+		return why_static(err, "weir_buf_hold: the bufs cannot be used "
+				  "now");
+	operand_hold_bufs(&operand, OPERAND_SRC, r);
+	*n = info.n_pieces;
+	return (int64_t)info.total;
+}
+
+void weir_buf_release(struct weir_buf *head, struct weir_reactor *r)
+{
+	const struct weir_operand operand = weir_operand_buf(head);
+
+	reactor_check_thread(r);
+	operand_release_bufs(&operand, OPERAND_SRC, r);
 }
 
 void operand_commit(const struct weir_operand *operand, enum operand_side side,

@@ -56,8 +56,7 @@ struct operand_info {
  * for this use, which is known of those that are on the owner on @r. */
 int operand_check_bufs(const struct weir_operand *operand,
 		       enum operand_side side, const struct weir_reactor *r,
-		       struct operand_info *info)
-	PROVIDER_API(operand_check_bufs);
+		       struct operand_info *info);
 int operand_check_addresses(const struct weir_operand *operand,
 			    enum operand_side side, struct operand_info *info);
 
@@ -110,8 +109,7 @@ bool operand_stale(const struct weir_operand *operand);
 
 /* Set @c to the beginning of the first @n bytes of @operand, of any kind. */
 void cursor_init_any(struct cursor *c, const struct weir_operand *operand,
-		     enum operand_side side, uint64_t n)
-	PROVIDER_API(cursor_init_any);
+		     enum operand_side side, uint64_t n);
 
 /* The same, at once if it is one range. */
 static inline void cursor_init(struct cursor *c,
@@ -132,7 +130,7 @@ static inline void cursor_init(struct cursor *c,
 }
 
 /* On to the next piece, when .len is 0 and .left is not. */
-void cursor_next(struct cursor *c) PROVIDER_API(cursor_next);
+void cursor_next(struct cursor *c);
 
 /* Go on by @n bytes, at most .len. */
 static inline void cursor_advance(struct cursor *c, uint64_t n)
@@ -174,8 +172,7 @@ static inline uint32_t cursor_gather(const struct cursor *c, struct iovec *iov,
 }
 
 /* The domain whose addresses @loc has. */
-struct weir_domain *operand_bufs_domain(const struct weir_operand *operand)
-	PROVIDER_API(operand_bufs_domain);
+struct weir_domain *operand_bufs_domain(const struct weir_operand *operand);
 
 static inline struct weir_domain *operand_domain(
 	const struct weir_operand *operand)
@@ -206,11 +203,9 @@ static inline bool operand_is_like(const struct weir_domain *a,
 
 /* Hold and release the bufs of @operand, which has some, for a job on @r. */
 void operand_hold_bufs(const struct weir_operand *operand,
-		       enum operand_side side, const struct weir_reactor *r)
-	PROVIDER_API(operand_hold_bufs);
+		       enum operand_side side, const struct weir_reactor *r);
 void operand_release_bufs(const struct weir_operand *operand,
-			  enum operand_side side, const struct weir_reactor *r)
-	PROVIDER_API(operand_release_bufs);
+			  enum operand_side side, const struct weir_reactor *r);
 
 /* The same of whatever it has. */
 static inline void operand_hold(const struct weir_operand *operand,

@@ -136,6 +136,15 @@ void link_end_jobs(struct link *link, int res, int code)
 	}
 }
 
+/* Memory of another process, of a job that began, was revoked. */
+static void end_stale(struct weir_job *job, struct fabric_job *p)
+{
+	p->res = -ESTALE;
+	queue_del(p);
+	if (!p->in_flight)
+		end(job, p);
+}
+
 /* Posts the next slice of @job.  Returns 0, or libfabric's error. */
 static ssize_t post_slice(struct link *link, struct weir_job *job)
 {
@@ -155,12 +164,12 @@ static ssize_t post_slice(struct link *link, struct weir_job *job)
 	uint32_t n, i;
 	ssize_t err;
 
-	weir_job_pieces(job, there, p->posted, &far, 1);
+	weir_job_pieces(job, there, 0, &far, 1);
 	if (far.iov_len < len)
 		len = far.iov_len;
 	if (info->ep_attr->max_msg_size < len)
 		len = info->ep_attr->max_msg_size;
-	n = weir_job_pieces(job, here, p->posted, iov, max);
+	n = weir_job_pieces(job, here, 0, iov, max);
 	for (i = 0; i < n && sum < len; i++) {
 		if (iov[i].iov_len > len - sum)
 			iov[i].iov_len = len - sum;
@@ -182,6 +191,8 @@ static ssize_t post_slice(struct link *link, struct weir_job *job)
 		return err;
 	}
 	link->fruitless = 0;
+	weir_job_skip(job, WEIR_JOB_SRC, sum);
+	weir_job_skip(job, WEIR_JOB_DST, sum);
 	p->posted += sum;
 	p->in_flight++;
 	link->in_flight++;
@@ -201,6 +212,10 @@ static bool post_link(struct link *link)
 	while ((job = link->first) && link->in_flight < WINDOW &&
 	       link->port->free) {
 		p = part_of(job);
+		if (weir_job_is_stale(job)) {
+			end_stale(job, p);
+			continue;
+		}
 		err = post_slice(link, job);
 		if (err == -FI_EAGAIN) {
 			link->is_full = true;
@@ -246,13 +261,6 @@ void port_post(struct port *port)
 
 /* Jobs, at their start. */
 
-static bool is_memory(const struct weir_domain *d)
-{
-	uint32_t kind = weir_domain_kind(d);
-
-	return kind == WEIR_DOMAIN_SYSTEM || kind == WEIR_DOMAIN_HUGEPAGE;
-}
-
 static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
 	(void)arg;
@@ -265,8 +273,9 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 		*why = "no signals, which need messages";
 		return 0;
 	}
-	return is_imported(q->dst) ? is_memory(q->src) :
-				     is_imported(q->src) && is_memory(q->dst);
+	return is_imported(q->dst) ?
+		       weir_domain_is_memory(q->src) :
+		       is_imported(q->src) && weir_domain_is_memory(q->dst);
 }
 
 static int start(void *arg, struct weir_job *job)

@@ -91,7 +91,7 @@ static inline bool domain_has(const struct weir_domain *domain, uint64_t addr,
 }
 
 /* What weir_domain_system() returns. */
-extern struct weir_domain domain_of_system PROVIDER_API(domain_of_system);
+extern struct weir_domain domain_of_system;
 
 /* Make @domain visible to walks: the last step of its creation, when it is
  * complete. */

@@ -169,6 +169,11 @@ int weir_domain_destroy(struct weir_domain *domain)
 	return 0;
 }
 
+int weir_domain_is_memory(const struct weir_domain *domain)
+{
+	return domain_is_memory(domain);
+}
+
 uint32_t weir_domain_kind(const struct weir_domain *domain)
 {
 	return domain->kind;

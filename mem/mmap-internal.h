@@ -324,6 +324,11 @@ static inline int mmap_remote_key(const struct weir_mmap *mmap, uint32_t need,
 	return 0;
 }
 
+/* device-import.c: whether @mmap, an import, is reached by @dev without a
+ * registration; then what its provider has for it is in *@ret.  Any thread. */
+bool mmap_import_key(const struct weir_mmap *mmap,
+		     const struct weir_device *dev, struct device_mr *ret);
+
 /* The exporter's queue pair on which the key is valid; 0: any. */
 static inline uint32_t mmap_remote_qp(const struct weir_mmap *mmap)
 {
@@ -466,8 +471,7 @@ void mmap_use_visit(struct deferred *deferred);
 void mmap_use_leaves(struct mmap_use *use);
 
 /* mmap-keys.c: the slow path of mmap_use_key().  Leaves a message. */
-int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device)
-	PROVIDER_API(mmap_use_ask_key);
+int mmap_use_ask_key(struct mmap_use *use, struct weir_device *device);
 
 /*
  * Get the key by which @device knows the mmap of @use.  Returns 0 or what

@@ -40,7 +40,6 @@ struct weir_verbs_event;
 struct srq_member;
 struct srq_slot;
 struct verbs_queue;
-struct verbs_staging;
 struct weir_mw;
 
 /* The context of an id points to this. */
@@ -80,7 +79,6 @@ struct conn_device_ref {
 	struct weir_srq *srqs;
 	void (*srq_event)(struct conn_device_ref *device_ref,
 			  const struct ibv_async_event *ev);	/* Theirs. */
-	struct verbs_staging *staging;	/* While there are connections. */
 	struct conn_device_ref *next;
 };
 
@@ -312,9 +310,6 @@ void conn_qp_free(struct weir_conn *c);
 int verbs_queue_create(struct weir_conn *c);
 void verbs_queue_free(struct weir_conn *c);
 void verbs_queue_abandon(struct weir_conn *c);
-
-/* engine.c: no staging is known to the device of @tap any more. */
-void verbs_staging_drop(struct conn_device_ref *device_ref);
 
 /* conn-qp.c */
 int conn_device_ref_get(struct conn_device_ref **ret, struct weir_reactor *r,

@@ -241,8 +241,6 @@ static void conn_device_ref_del(struct weir_conn *c)
 	*c->ref_pprev = c->ref_next;
 	if (c->ref_next)
 		c->ref_next->ref_pprev = c->ref_pprev;
-	if (!c->device_ref->conns)
-		verbs_staging_drop(c->device_ref);
 	c->device_ref = NULL;
 }
 

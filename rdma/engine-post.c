@@ -117,11 +117,11 @@ int verbs_end_of(enum ibv_wc_status status)
 /* The bytes that have arrived are its beginning. */
 static int64_t outcome(struct weir_job *job)
 {
-	const struct job_priv *p = job_priv(job);
+	const struct verbs_job *v = verbs_job(job);
 
-	if (p->done == p->total)
+	if (v->done == weir_job_bytes(job))
 		return 0;
-	return verbs_job(job)->err ? verbs_job(job)->err : -ECANCELED;
+	return v->err ? v->err : -ECANCELED;
 }
 
 static void finish(struct weir_job *job)
@@ -129,8 +129,7 @@ static void finish(struct weir_job *job)
 	struct verbs_job *v = verbs_job(job);
 	struct weir_conn *c = v->q->conn;
 
-	job->op.detail.code = v->code;
-	job_end(job, outcome(job));
+	weir_job_end(job, v->done, outcome(job), v->code);
 	conn_end(c);
 }
 
@@ -142,9 +141,9 @@ static void finish(struct weir_job *job)
 static void hold(struct verbs_queue *q, struct weir_job *job)
 {
 	verbs_job(job)->held = true;
-	job_priv(job)->q_next = NULL;
+	verbs_job(job)->next = NULL;
 	*q->held.last = job;
-	q->held.last = &job_priv(job)->q_next;
+	q->held.last = &verbs_job(job)->next;
 }
 
 /* Jobs that were held back for the one to blame end. */
@@ -154,7 +153,7 @@ static void verbs_release(struct verbs_queue *q)
 
 	q->culprit = NULL;
 	while ((job = q->held.first)) {
-		q->held.first = job_priv(job)->q_next;
+		q->held.first = verbs_job(job)->next;
 		if (!q->held.first)
 			q->held.last = &q->held.first;
 		finish(job);
@@ -163,10 +162,9 @@ static void verbs_release(struct verbs_queue *q)
 
 void verbs_settle(struct weir_job *job)
 {
-	const struct job_priv *p = job_priv(job);
 	struct verbs_job *v = verbs_job(job);
 	struct verbs_queue *q = v->q;
-	bool done = p->done == p->total;
+	bool done = v->done == weir_job_bytes(job);
 
 	if (!(v->err || v->stop || done) || v->n_wrs || v->held)
 		return;
@@ -238,9 +236,9 @@ static void retire(struct verbs_queue *q, struct verbs_wr *w, int err,
 	if (err)
 		note(job, err, code);
 	else
-		job_priv(job)->done += w->len;
+		v->done += w->len;
 	if (!err && v->atomic)
-		job_priv(job)->old = q->words[w->seq % q->size];
+		weir_job_set_old(job, q->words[w->seq % q->size]);
 	verbs_settle(job);
 }
 
@@ -401,25 +399,24 @@ static struct verbs_list *list_of(struct verbs_queue *q, struct weir_job *job)
 static void list_add(struct verbs_queue *q, struct weir_job *job)
 {
 	struct verbs_list *list = list_of(q, job);
-	struct job_priv *p = job_priv(job);
+	struct verbs_job *v = verbs_job(job);
 
-	p->q_next = NULL;
-	p->q_pprev = list->last;
+	v->next = NULL;
+	v->pprev = list->last;
 	*list->last = job;
-	list->last = &p->q_next;
+	list->last = &v->next;
 }
 
 static void list_del(struct verbs_queue *q, struct weir_job *job)
 {
 	struct verbs_list *list = list_of(q, job);
-	struct job_priv *p = job_priv(job);
+	struct verbs_job *v = verbs_job(job);
 
-	*p->q_pprev = p->q_next;
-	if (p->q_next)
-		job_priv(p->q_next)->q_pprev = p->q_pprev;
+	*v->pprev = v->next;
+	if (v->next)
+		verbs_job(v->next)->pprev = v->pprev;
 	else
-		list->last = p->q_pprev;
-	p->q_pprev = NULL;
+		list->last = v->pprev;
 }
 
 /* Writers by age, for messages and signals do not overtake older ones. */
@@ -467,38 +464,62 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+#define PIECES 16	/* That are asked for at once. */
+
+/* The next pieces of @job here, from @skip on, into @sge, at most @n.  Returns
+ * how many, or a negative errno. */
+static int local(struct verbs_queue *q, struct weir_job *job, uint64_t skip,
+		 struct ibv_sge *sge, uint32_t n)
+{
+	struct weir_provider_key keys[PIECES];
+	struct iovec iov[PIECES];
+	int i, n_keys;
+
+	n = weir_job_pieces(job, verbs_here(job), skip, iov,
+			    n < PIECES ? n : PIECES);
+	n_keys = verbs_job(job)->inlined ? (int)n :
+		 weir_job_keys(job, verbs_here(job), skip, verbs_device(q),
+			       keys, n);
+	for (i = 0; i < n_keys; i++)
+		sge[i] = (struct ibv_sge){
+			.addr = (uintptr_t)iov[i].iov_base,
+			.length = (uint32_t)least(iov[i].iov_len, q->max_len),
+			.lkey = verbs_job(job)->inlined ? 0 : keys[i].lkey,
+		};
+	return n_keys;
+}
+
 /* Up to @max bytes here, as far as the pieces go.  Returns an errno. */
 static int gather(struct verbs_queue *q, struct weir_job *job,
 		  struct verbs_wr *w, uint64_t max)
 {
-	struct cursor *here = verbs_here(job);
 	struct ibv_sge *sge;
-	uint32_t n;
-	int err;
+	int i, n;
 
 	w->len = 0;
 	w->send.num_sge = 0;
 	while (w->len < max && (uint32_t)w->send.num_sge < q->max_sge) {
 		sge = &w->sge[w->send.num_sge];
-		err = verbs_lkey(q, job, here, &sge->lkey);
-		if (err)
-			return err;
-		n = (uint32_t)least(here->len, max - w->len);
-		sge->addr = here->addr;
-		sge->length = n;
-		w->send.num_sge++;
-		w->len += n;
-		cursor_advance(here, n);
+		n = local(q, job, w->len, sge,
+			  q->max_sge - (uint32_t)w->send.num_sge);
+		if (n < 0)
+			return n;
+		for (i = 0; i < n && w->len < max; i++) {
+			sge[i].length = (uint32_t)least(sge[i].length,
+							max - w->len);
+			w->len += sge[i].length;
+			w->send.num_sge++;
+		}
 	}
 	return 0;
 }
 
 /* A write or a read, as long as can be. */
 static int build_move(struct verbs_queue *q, struct weir_job *job,
-		      struct verbs_wr *w, uint32_t rkey)
+		      struct verbs_wr *w, const struct iovec *far,
+		      uint32_t rkey)
 {
 	struct verbs_job *v = verbs_job(job);
-	struct cursor *there = verbs_there(job);
 	int err;
 
 	w->send = (struct ibv_send_wr){
@@ -506,13 +527,17 @@ static int build_move(struct verbs_queue *q, struct weir_job *job,
 		.sg_list = w->sge,
 		.opcode = v->read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 		.send_flags = v->inlined ? IBV_SEND_INLINE : 0,
-		.wr.rdma = { .remote_addr = there->addr, .rkey = rkey },
+		.wr.rdma = {
+			.remote_addr = (uintptr_t)far->iov_base,
+			.rkey = rkey,
+		},
 	};
-	err = gather(q, job, w, least(there->len, q->max_len));
+	err = gather(q, job, w, least(far->iov_len, q->max_len));
 	if (err)
 		return err;
-	cursor_advance(there, w->len);
-	if (job->flags & WEIR_JOB_SIGNAL && !there->left) {
+	weir_job_skip(job, WEIR_JOB_SRC, w->len);
+	weir_job_skip(job, WEIR_JOB_DST, w->len);
+	if (job->flags & WEIR_JOB_SIGNAL && w->len == v->left) {
 		w->send.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		w->send.imm_data = htonl(job->signal);
 	}
@@ -524,17 +549,19 @@ static int build(struct verbs_queue *q, struct weir_job *job)
 {
 	struct verbs_wr *w = verbs_at(q, q->tail);
 	struct verbs_job *v = verbs_job(job);
+	struct iovec far;
 	uint32_t rkey;
-	int err = verbs_rkey(verbs_there(job), verbs_need(job), &rkey);
+	int err = verbs_far(q, job, &far, &rkey);
 
-	if (unlikely(job_is_stale(job)))
+	if (unlikely(weir_job_is_stale(job)))
 		err = -ESTALE;
 	if (!err && unlikely(v->atomic))
-		verbs_build_atomic(q, job, w, rkey);
+		verbs_build_atomic(q, job, w, (uintptr_t)far.iov_base, rkey);
 	else if (!err)
-		err = build_move(q, job, w, rkey);
+		err = build_move(q, job, w, &far, rkey);
 	if (err)
 		return err;
+	v->left -= w->len;
 	verbs_take(q)->job = job;
 	v->tail = q->tail;
 	q->reads += verbs_is_answered(job);
@@ -555,13 +582,13 @@ static void run(struct verbs_queue *q, struct weir_job *job)
 	uint64_t before = q->tail;
 	int err = 0;
 
-	while (!err && verbs_there(job)->left &&
+	while (!err && v->left &&
 	       has_capacity(q, verbs_is_answered(job)) &&
 	       q->tail - before < VERBS_RUN)
 		err = build(q, job);
 	if (q->tail != before)
 		verbs_at(q, q->tail - 1)->send.send_flags |= IBV_SEND_SIGNALED;
-	if (!err && verbs_there(job)->left) {
+	if (!err && v->left) {
 		list_del(q, job);
 		list_add(q, job);
 		return;

@@ -13,135 +13,56 @@
 #include "mem/buf-internal.h"
 #include "rdma/engine.h"
 
-/*
- * Keys: of memory here, for the device of a connection; and of a peer's.
- *
- * A buf is known by its mmap's key, if the device is one of the mmap's.
- * Staging is registered when a context first bounces over a device, once for
- * all its connections, until the context goes or the last of them.
- */
-
-static bool is_staging(const struct weir_dma *dma, uint64_t addr)
-{
-	size_t len = bounce_staging_len(dma);
-
-	return addr - (uintptr_t)dma->staging < len;
-}
-
 uint32_t verbs_place;
 
-static struct verbs_staging *find(const struct verbs_queue *q,
-				  const struct weir_dma *dma)
+static bool is_remote(const struct weir_domain *domain)
 {
-	struct verbs_staging *s;
-
-	for (s = verbs_dma(dma)->staging; s && s->device_ref != q->conn->device_ref;
-	     s = s->next_of_dma)
-		;
-	return s;
+	return domain && weir_domain_kind(domain) == WEIR_DOMAIN_REMOTE;
 }
 
-static int staging_get(struct verbs_queue *q, struct weir_dma *dma)
+static bool is_atomic(uint32_t kind)
 {
-	size_t len = bounce_staging_len(dma);
-	struct conn_device_ref *device_ref = q->conn->device_ref;
-	struct verbs_staging *s;
+	return kind == WEIR_JOB_FETCH_ADD || kind == WEIR_JOB_COMPARE_SWAP;
+}
 
-	if (find(q, dma))
-		return 0;
-	s = mem_calloc(1, sizeof(*s));
-	if (!s)
-		return -ENOMEM;
-	errno = weir_fault("ibv_reg_mr") ? ENOMEM : 0;
-	s->mr = errno ? NULL :
-			ibv_reg_mr(device_ref->device->pd, dma->staging, len,
-				   IBV_ACCESS_LOCAL_WRITE);
-	if (!s->mr) {
-		free(s);
-		return why(conn_error(),
-			   "weir_job_start: %s does not register "
-			   "%zu bytes of staging; is ulimit -l too low?",
-			   device_ref->device->name, len);
-	}
-	s->dma = dma;
-	s->device_ref = device_ref;
-	s->next_of_ref = device_ref->staging;
-	device_ref->staging = s;
-	s->next_of_dma = verbs_dma(dma)->staging;
-	verbs_dma(dma)->staging = s;
+static const struct weir_operand *side_of(const struct weir_job *job, int side)
+{
+	return side == WEIR_JOB_SRC ? &job->src :
+	       side == WEIR_JOB_DST ? &job->dst :
+				      &job->more[side - WEIR_JOB_EXTRA];
+}
+
+static struct weir_domain *domain_of(const struct weir_operand *operand)
+{
+	if (operand->buf)
+		return weir_mmap_domain(weir_buf_mmap(operand->buf));
+	return operand->domain ? operand->domain : weir_domain_system();
+}
+
+/*
+ * Keys: of memory here, for the device of a connection; and of a peer's.
+ */
+
+#define KEYS 16		/* That are asked for at once. */
+
+int verbs_far(const struct verbs_queue *q, struct weir_job *job,
+	      struct iovec *far, uint32_t *rkey)
+{
+	const struct weir_remote_key *given =
+		side_of(job, verbs_there(job))->ctx;
+	struct weir_provider_key key;
+	int n = weir_job_keys(job, verbs_there(job), 0, verbs_device(q), &key,
+			      1);
+
+	weir_job_pieces(job, verbs_there(job), 0, far, 1);
+	if (unlikely(n < 0 && !given))
+		return n;
+	*rkey = n < 0 ? given->rkey : key.rkey;
 	return 0;
 }
 
-static void drop(struct verbs_staging *s)
-{
-	struct verbs_staging **at = &verbs_dma(s->dma)->staging;
-
-	while (*at != s)
-		at = &(*at)->next_of_dma;
-	*at = s->next_of_dma;
-	at = &s->device_ref->staging;
-	while (*at != s)
-		at = &(*at)->next_of_ref;
-	*at = s->next_of_ref;
-	ibv_dereg_mr(s->mr);
-	free(s);
-}
-
-void verbs_staging_drop(struct conn_device_ref *device_ref)
-{
-	while (device_ref->staging)
-		drop(device_ref->staging);
-}
-
-/* The engine's .fini(). */
-static void verbs_fini(struct weir_dma *dma)
-{
-	while (verbs_dma(dma)->staging)
-		drop(verbs_dma(dma)->staging);
-}
-
-/* Of bufs of other reactors we may read the key, and nothing else. */
-int verbs_buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
-		   uint32_t *lkey)
-{
-	struct weir_device *device = q->conn->device_ref->device->dev;
-
-	if (likely(buf->use->r == q->conn->r))
-		return mmap_use_key(buf->use, device, lkey);
-	return weir_mmap_keys(buf->use->mmap, device, lkey, NULL);
-}
-
-int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
-	       const struct cursor *c, uint32_t *lkey)
-{
-	const struct verbs_staging *s;
-
-	*lkey = 0;
-	if (verbs_job(job)->inlined)
-		return 0;
-	if (c->buf)
-		return verbs_buf_lkey(q, c->buf, lkey);
-	if (!is_staging(job_priv(job)->dma, c->addr))
-		return -ENOENT;
-	s = find(q, job_priv(job)->dma);
-	if (!s)
-		return -ENOENT;
-	*lkey = s->mr->lkey;
-	return 0;
-}
-
-int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey)
-{
-	const struct weir_remote_key *key = c->operand->ctx;
-
-	if (c->buf)
-		return mmap_remote_key(c->buf->use->mmap, need, rkey);
-	*rkey = key->rkey;
-	return 0;
-}
-
-/* Whether all of @loc, at the peer, has keys, with the rights @need: 0, or the
- * errno with a message. */
+/* Whether all of @operand, at the peer, has keys, with the rights @need: 0, or
+ * the errno with a message. */
 static int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need)
 {
 	const struct weir_buf *buf;
@@ -152,8 +73,8 @@ static int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need)
 		return why(-EACCES, "weir_job_start: addresses at a peer have "
 			   "no key: use bufs of an mmap that was imported, or "
 			   "set .ctx to a struct weir_remote_key");
-	for (buf = operand->buf; buf && !err; buf = buf->next)
-		err = mmap_remote_key(buf->use->mmap, need, &rkey);
+	for (buf = operand->buf; buf && !err; buf = weir_buf_next(buf))
+		err = mmap_remote_key(weir_buf_mmap(buf), need, &rkey);
 	return !err ? 0 : why(err, "weir_job_start: the peer does not give this "
 			      "right");
 }
@@ -162,11 +83,11 @@ static int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need)
  * not for a connection that has ended: 0, or -ESTALE with a message. */
 static int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job)
 {
-	const struct weir_buf *buf = verbs_there(job)->buf;
+	const struct weir_buf *buf = side_of(job, verbs_there(job))->buf;
 	uint32_t bound_to;
 
-	for (; buf; buf = buf->next) {
-		bound_to = mmap_remote_qp(buf->use->mmap);
+	for (; buf; buf = weir_buf_next(buf)) {
+		bound_to = mmap_remote_qp(weir_buf_mmap(buf));
 		if (unlikely(bound_to && bound_to != q->conn->peer_qp))
 			return why(-ESTALE, "weir_job_start: the peer has "
 				   "exported this for its QP %u, and the "
@@ -179,16 +100,17 @@ static int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job)
 /* Whether all of @job's memory here has keys: 0 or an errno. */
 static int verbs_check_keys(struct verbs_queue *q, struct weir_job *job)
 {
-	const struct weir_buf *buf = verbs_here(job)->buf;
-	uint32_t lkey;
+	const struct weir_buf *buf = side_of(job, verbs_here(job))->buf;
+	struct weir_provider_key key;
 	int err = 0;
 
-	if (!buf && !job_priv(job)->is_step)
-		return -ENOENT;
-	if (!buf)
-		return staging_get(q, job_priv(job)->dma);
-	for (; buf && !err; buf = buf->next)
-		err = verbs_buf_lkey(q, buf, &lkey);
+	if (!buf) {
+		err = weir_job_keys(job, verbs_here(job), 0, verbs_device(q),
+				    &key, 1);
+		return err < 0 ? err : 0;
+	}
+	for (; buf && !err; buf = weir_buf_next(buf))
+		err = weir_buf_key(buf, verbs_device(q), &key);
 	return err;
 }
 
@@ -202,14 +124,14 @@ static int verbs_check_keys(struct verbs_queue *q, struct weir_job *job)
 /* Refuse only for a known device: without a connection the start fails with an
  * errno of its own, and the next connection may be on another device. */
 static bool verbs_can_atomic(const struct weir_dma *dma,
-		      const struct weir_domain *domain, const char **why)
+			     const struct weir_domain *domain, const char **why)
 {
 	const struct weir_conn *c;
 
 	*why = "only a peer by RDMA";
-	if (!domain_is_remote(domain))
+	if (!is_remote(domain))
 		return false;
-	c = domain_remote_link((struct weir_domain *)domain);
+	c = weir_domain_link(domain);
 	if (!c || !dma || c->r != dma->r || !c->device_ref ||
 	    c->device_ref->device->attr.atomic_cap != IBV_ATOMIC_NONE)
 		return true;
@@ -253,9 +175,8 @@ static void verbs_words_free(struct verbs_queue *q)
 }
 
 void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
-			struct verbs_wr *w, uint32_t rkey)
+			struct verbs_wr *w, uint64_t addr, uint32_t rkey)
 {
-	struct cursor *there = verbs_there(job);
 	bool add = job->kind == WEIR_JOB_FETCH_ADD;
 
 	w->sge[0] = (struct ibv_sge){
@@ -270,14 +191,13 @@ void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
 		.opcode = add ? IBV_WR_ATOMIC_FETCH_AND_ADD :
 				IBV_WR_ATOMIC_CMP_AND_SWP,
 		.wr.atomic = {
-			.remote_addr = there->addr,
+			.remote_addr = addr,
 			.compare_add = add ? job->pattern : job->compare,
 			.swap = job->pattern,
 			.rkey = rkey,
 		},
 	};
 	w->len = sizeof(q->words[0]);
-	cursor_advance(there, w->len);
 }
 
 /*
@@ -289,14 +209,9 @@ void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
  * a few bytes to be written go into the work request itself.
  */
 
-static bool is_remote(const struct weir_domain *domain)
-{
-	return domain && domain_is_remote(domain);
-}
-
 static int can(void *arg, const struct weir_engine_query *q, const char **why)
 {
-	if (unlikely(kind_is_atomic(q->kind)))
+	if (unlikely(is_atomic(q->kind)))
 		return verbs_can_atomic(arg, q->dst, why);
 	*why = "only copies between memory and a peer by RDMA";
 	if (is_remote(q->src) && verbs_is_local(q->dst))
@@ -306,63 +221,41 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	return 0;
 }
 
-static int verify_side(const struct weir_operand *operand,
-		       const struct operand_info *info, uint32_t need)
+/* The right that @job needs at the side @side. */
+static uint32_t need_of(const struct weir_job *job, int side)
 {
-	if (is_remote(info->domain))
-		return verbs_check_rkeys(operand, need);
-	if (!domain_is_memory(info->domain) && !operand->buf)
+	if (is_atomic(job->kind))
+		return WEIR_MMAP_RDMA_ATOMIC;
+	if (side == WEIR_JOB_SRC ||
+	    (side >= WEIR_JOB_EXTRA && job->kind != WEIR_JOB_DUALCAST))
+		return WEIR_MMAP_READ;
+	return WEIR_MMAP_WRITE;
+}
+
+static int verify(void *arg, const struct weir_job *job, int side)
+{
+	const struct weir_operand *operand = side_of(job, side);
+	const struct weir_domain *domain = domain_of(operand);
+
+	(void)arg;
+	if (is_remote(domain))
+		return verbs_check_rkeys(operand, need_of(job, side));
+	if (!weir_domain_is_memory(domain) && !operand->buf)
 		return why(-EOPNOTSUPP, "weir_job_start: addresses of device "
 			   "memory have no key: use bufs of an mmap");
 	return 0;
 }
 
-/* In a half of a bounce the direction is unknown, so no right to read is
- * required. */
-static int verify(const struct weir_job *job, const struct operand_info *src,
-		  const struct operand_info *dst, uint64_t total)
+static struct weir_conn *conn_of(struct weir_job *job)
 {
-	bool half = !dst->total;
-	int err;
-
-	(void)total;
-	if (kind_is_atomic(job->kind))
-		return verify_side(&job->dst, dst, WEIR_MMAP_RDMA_ATOMIC);
-	err = verify_side(&job->src, src, half ? 0 : WEIR_MMAP_READ);
-	return err ? err : verify_side(&job->dst, dst, WEIR_MMAP_WRITE);
-}
-
-static struct weir_conn *conn_of(const struct weir_operand *operand)
-{
-	return domain_remote_link(operand_domain(operand));
-}
-
-/*
- * Through staging, if it is memory that can be copied; bounce.c has the engine
- * move between that and the peer.
- */
-static int go_round(struct weir_job *job, int err)
-{
-	const struct job_priv *p = job_priv(job);
-	const struct cursor *here = verbs_here(job);
-
-	if (p->is_step)
-		return err;
-	if (job->flags & WEIR_JOB_SIGNAL)
-		return why(-EXDEV, "weir_job_start: a signal goes with bytes "
-			   "that the device knows: use bufs of an mmap that "
-			   "has it, or few bytes");
-	if (!domain_is_memory(operand_domain(here->operand)))
-		return err == -ENOENT ? -EOPNOTSUPP : err;
-	bounce_instead(job, err);
-	return 0;
+	return weir_domain_link(weir_job_domain(job, verbs_there(job)));
 }
 
 static bool is_small(const struct verbs_queue *q, const struct weir_job *job)
 {
 	return !verbs_job((struct weir_job *)job)->read &&
-	       job_priv((struct weir_job *)job)->total <= q->max_inline &&
-	       domain_is_memory(operand_domain(&job->src));
+	       weir_job_bytes(job) <= q->max_inline &&
+	       weir_domain_is_memory(weir_job_domain(job, WEIR_JOB_SRC));
 }
 
 /* Have its flush post what @q has. */
@@ -396,8 +289,11 @@ static struct verbs_job *set_up(struct weir_job *job)
 {
 	struct verbs_job *v = verbs_job(job);
 
-	*v = (struct verbs_job){ .atomic = kind_is_atomic(job->kind) };
-	v->read = !v->atomic && is_remote(operand_domain(&job->src));
+	*v = (struct verbs_job){
+		.atomic = is_atomic(job->kind),
+		.left = weir_job_bytes(job),
+	};
+	v->read = !v->atomic && is_remote(weir_job_domain(job, WEIR_JOB_SRC));
 	return v;
 }
 
@@ -416,18 +312,18 @@ static int no_reads(const struct weir_job *job)
 {
 	return why(-EOPNOTSUPP, "weir_job_start: the peer serves no %s: it has "
 		   "made the connection with .responder_resources 0",
-		   kind_is_atomic(job->kind) ? "atomics" : "reads");
+		   is_atomic(job->kind) ? "atomics" : "reads");
 }
 
 /* While a job goes through staging its connection may end between two steps. */
 static int too_late(const struct weir_conn *c, struct weir_job *job)
 {
-	if (!c || c->state != WEIR_CONN_CLOSING || !job_priv(job)->is_step)
+	if (!c || c->state != WEIR_CONN_CLOSING || !weir_job_is_step(job))
 		return why(-ENOTCONN, "weir_job_start: the memory is a peer's, "
 			   "and there is no connection to it; attach its "
 			   "domain to one, and wait until it is established");
 	if (!c->queue->culprit && !verbs_may_blame(c->queue)) {
-		job->op.detail.code = IBV_WC_WR_FLUSH_ERR;
+		weir_job_set_code(job, IBV_WC_WR_FLUSH_ERR);
 		return -ECANCELED;
 	}
 	verbs_join(c->queue, job);
@@ -443,7 +339,7 @@ static int start(void *arg, struct weir_job *job)
 	int err;
 
 	v = set_up(job);
-	c = conn_of(v->read ? &job->src : &job->dst);
+	c = conn_of(job);
 	if (!c || !c->queue || c->state != WEIR_CONN_ESTABLISHED)
 		return too_late(c, job);
 	if (c->r != dma->r)
@@ -457,7 +353,7 @@ static int start(void *arg, struct weir_job *job)
 		return err;
 	err = find_keys(q, job);
 	if (err)
-		return v->atomic ? err : go_round(job, err);
+		return v->atomic ? err : weir_job_stage(job, err);
 	err = conn_begin(c);
 	if (err)
 		return err;
@@ -501,10 +397,9 @@ const struct engine_kind engine_verbs = {
 		.start = start,
 		.cancel = cancel,
 		.flush = flush,
+		.verify = verify,
 	},
-	.verify = verify,
 	.serves_peers = true,
-	.fini = verbs_fini,
 };
 
 /* The queue of a QP. */
@@ -614,9 +509,9 @@ int weir_conn_attach(struct weir_conn *c, struct weir_domain *domain)
 
 int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain)
 {
-	if (!domain_is_remote(domain) || domain_remote_link(domain) != c)
+	if (!is_remote(domain) || weir_domain_link(domain) != c)
 		return why(-ENOENT, "weir_conn_detach: the connection does not "
-			   "reach domain %s", domain->id);
+			   "reach domain %s", weir_domain_id(domain));
 	if (c->posted)
 		return why(-EBUSY, "weir_conn_detach: work is in flight: %llu; "
 			   "weir_conn_disconnect() flushes it",

@@ -25,7 +25,9 @@
 #include <weir/rdma/channel.h>
 #include <weir/mmap.h>
 
-#include "dma/bounce-internal.h"
+#include <weir/provider.h>
+
+#include "dma/job-internal.h"
 #include "rdma/conn-internal.h"
 
 #define VERBS_WR_LEN (1u << 20)	/* Of one work request, at most. */
@@ -56,19 +58,9 @@ struct verbs_wr {
 	struct ibv_sge sge[];		/* .max_sge of the queue's. */
 };
 
-/* The registration of a context's staging with a device, for all connections
- * there. */
-struct verbs_staging {
-	struct weir_dma *dma;
-	struct conn_device_ref *device_ref;
-	struct ibv_mr *mr;
-	struct verbs_staging *next_of_ref, *next_of_dma;
-};
-
 /* The engine's state in a context. */
 struct verbs_dma {
 	struct verbs_queue *unposted;	/* Posted at the flush. */
-	struct verbs_staging *staging;	/* Registered with devices. */
 };
 
 _Static_assert(sizeof(struct verbs_dma) <= sizeof(((struct engine *)0)->priv),
@@ -118,6 +110,7 @@ struct verbs_queue {
 /* A job's, in its area. */
 struct verbs_job {
 	struct verbs_queue *q;
+	uint64_t left, done;		/* Bytes: to be posted, and moved. */
 	uint32_t n_wrs;			/* In the ring, */
 	uint64_t tail;			/* all of them before this. */
 	bool read;
@@ -126,6 +119,7 @@ struct verbs_job {
 	bool waits;			/* It is in the queue's list. */
 	bool stop;			/* Post no more of it. */
 	bool held;			/* Over, and in the queue's list. */
+	struct weir_job *next, **pprev;	/* Of that list. */
 	uint64_t ticket;		/* Of a writer: */
 	struct weir_job *newer, **older; /* its place among them. */
 	int32_t code;
@@ -136,7 +130,7 @@ _Static_assert(sizeof(struct verbs_job) <= WEIR_JOB_AREA, "in a job's area");
 
 static inline struct verbs_job *verbs_job(struct weir_job *job)
 {
-	return (struct verbs_job *)(void *)job_priv(job)->area;
+	return weir_job_area(job);
 }
 
 /* Whether the peer's answer has bytes: it serves a limited number of these. */
@@ -155,47 +149,39 @@ static inline struct verbs_wr *verbs_at(const struct verbs_queue *q,
 /* Whether a device can have a key for memory of @domain. */
 static inline bool verbs_is_local(const struct weir_domain *domain)
 {
-	return domain && (domain->cls->is_memory || domain->cls->is_device);
+	const uint64_t local = WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) |
+			       WEIR_DEVICE_BIT(WEIR_DOMAIN_HUGEPAGE) |
+			       WEIR_DEVICE_BIT(WEIR_DOMAIN_DEVICE) |
+			       WEIR_DEVICE_BIT(WEIR_DOMAIN_DMABUF);
+	uint32_t kind = domain ? weir_domain_kind(domain) : WEIR_DOMAIN_USER;
+
+	return kind < 64 && local >> kind & 1;
 }
 
-static inline struct cursor *verbs_here(struct weir_job *job)
+/* The side of a job that is memory here, and the one at the peer. */
+static inline int verbs_here(struct weir_job *job)
 {
-	struct job_priv *p = job_priv(job);
-
-	return verbs_job(job)->read ? &p->dst : &p->src;
+	return verbs_job(job)->read ? WEIR_JOB_DST : WEIR_JOB_SRC;
 }
 
-static inline struct cursor *verbs_there(struct weir_job *job)
+static inline int verbs_there(struct weir_job *job)
 {
-	struct job_priv *p = job_priv(job);
-
-	return verbs_job(job)->read ? &p->src : &p->dst;
+	return verbs_job(job)->read ? WEIR_JOB_SRC : WEIR_JOB_DST;
 }
 
-/* engine.c: the key of @buf, or -ENOENT. */
-int verbs_buf_lkey(const struct verbs_queue *q, const struct weir_buf *buf,
-		   uint32_t *lkey);
-
-/* The key of the piece of memory at @c, on @q's device.
- * Returns 0, or -ENOENT: it has none. */
-int verbs_lkey(struct verbs_queue *q, struct weir_job *job,
-	       const struct cursor *c, uint32_t *lkey);
-
-/* The right at the peer that @job needs: WEIR_MMAP_READ, ... */
-static inline uint32_t verbs_need(struct weir_job *job)
+static inline struct weir_device *verbs_device(const struct verbs_queue *q)
 {
-	if (verbs_job(job)->atomic)
-		return WEIR_MMAP_RDMA_ATOMIC;
-	return verbs_job(job)->read ? WEIR_MMAP_READ : WEIR_MMAP_WRITE;
+	return q->conn->device_ref->device->dev;
 }
 
-/* The peer's key of the piece at @c, with the right @need.  Returns 0, -EXDEV
- * or -EACCES. */
-int verbs_rkey(const struct cursor *c, uint32_t need, uint32_t *rkey);
+/* engine.c: where the next piece of @job at the peer is, and its key there.
+ * Returns 0 or a negative errno. */
+int verbs_far(const struct verbs_queue *q, struct weir_job *job,
+	      struct iovec *far, uint32_t *rkey);
 
 /* @w, the next place, becomes that of @job, which is all of it. */
 void verbs_build_atomic(struct verbs_queue *q, struct weir_job *job,
-			struct verbs_wr *w, uint32_t rkey);
+			struct verbs_wr *w, uint64_t addr, uint32_t rkey);
 
 /* engine-post.c: queue @job, whose area is set up, for posting. */
 void verbs_enqueue(struct verbs_queue *q, struct weir_job *job);

@@ -6,7 +6,6 @@
 #include <weir/buf.h>
 
 #include "base/why.h"
-#include "mem/buf-internal.h"
 #include "rdma/engine.h"
 #include "rdma/srq-internal.h"
 
@@ -239,22 +238,15 @@ static struct sending *sending_of(struct weir_op *op)
 	return weir_op_area(op);
 }
 
-static struct weir_operand operand_of(const struct sending *s)
-{
-	return s->has_buf ? weir_operand_buf(s->buf) :
-			    weir_operand_mem(s->data, s->len);
-}
-
 /* It is neither in the queue nor in the ring any more. */
 static void end(struct weir_conn *c, struct weir_op *op, int64_t res,
 		int32_t code)
 {
 	const struct sending *s = sending_of(op);
-	struct weir_operand operand = operand_of(s);
 	uint64_t len = s->len;
 
 	if (s->has_buf)
-		operand_release(&operand, OPERAND_SRC, c->r);
+		weir_buf_release(s->buf, c->r);
 	rdma_op_finish(op, res < 0 ? res : (int64_t)len, code,
 		       res < 0 ? 0 : len);
 }
@@ -294,22 +286,25 @@ static const struct weir_op_kind send_kind = {
 static int gather(struct verbs_queue *q, const struct sending *s,
 		  struct verbs_wr *w)
 {
-	struct weir_operand operand = operand_of(s);
-	struct cursor c;
-	struct ibv_sge *sge;
+	const struct weir_buf *buf = s->has_buf ? s->buf : NULL;
+	struct weir_provider_key key = { .lkey = 0 };
 	int err = 0;
 
-	if (!s->len)
-		return 0;
-	cursor_init(&c, &operand, OPERAND_SRC, s->len);
-	while (c.left && !err) {
-		sge = &w->sge[w->send.num_sge++];
-		sge->addr = c.addr;
-		sge->length = (uint32_t)c.len;
-		sge->lkey = 0;
+	if (!s->has_buf && s->len)
+		w->sge[w->send.num_sge++] = (struct ibv_sge){
+			.addr = (uintptr_t)s->data,
+			.length = (uint32_t)s->len,
+		};
+	for (; buf && !err; buf = weir_buf_next(buf)) {
+		if (!weir_buf_data_len(buf))
+			continue;
 		if (!s->inlined)
-			err = verbs_buf_lkey(q, c.buf, &sge->lkey);
-		cursor_advance(&c, c.len);
+			err = weir_buf_key(buf, verbs_device(q), &key);
+		w->sge[w->send.num_sge++] = (struct ibv_sge){
+			.addr = (uintptr_t)weir_buf_data(buf),
+			.length = (uint32_t)weir_buf_data_len(buf),
+			.lkey = key.lkey,
+		};
 	}
 	return err;
 }
@@ -433,11 +428,11 @@ static int check_message(const struct weir_conn *c,
 
 static int check_keys(const struct weir_conn *c, const struct weir_buf *buf)
 {
-	uint32_t lkey;
+	struct weir_provider_key key;
 	int err = 0;
 
-	for (; buf && !err; buf = buf->next)
-		err = verbs_buf_lkey(c->queue, buf, &lkey);
+	for (; buf && !err; buf = weir_buf_next(buf))
+		err = weir_buf_key(buf, verbs_device(c->queue), &key);
 	return err != -ENOENT ?
 		       err :
 		       why(-EXDEV,
@@ -446,30 +441,46 @@ static int check_keys(const struct weir_conn *c, const struct weir_buf *buf)
 			   c->device_ref->device->name);
 }
 
-/* Check the bufs: their length, and whether the device has registered them. */
-static int check_bufs(const struct weir_conn *c, struct sending *s)
+/* Check the bufs, which are held: their length, and whether the device has
+ * registered them. */
+static int check_bufs(const struct weir_conn *c, struct sending *s, uint32_t n)
 {
-	struct weir_operand operand = weir_operand_buf(s->buf);
-	struct operand_info info = { .import = NULL };
-	int err = operand_check(&operand, OPERAND_SRC, c->r, &info);
+	const struct weir_domain *domain =
+		weir_mmap_domain(weir_buf_mmap(s->buf));
 
-	if (err)
-		return why(err, "weir_message_send: the bufs cannot be used "
-			   "now");
-	if (!verbs_is_local(info.domain))
+	if (!verbs_is_local(domain))
 		return why(-EXDEV, "weir_message_send: the bufs are not memory "
 			   "of this machine");
-	if (info.total > c->max_message || info.n_pieces > c->max_sge)
+	if (s->len > c->max_message || n > c->max_sge)
 		return why(-EMSGSIZE, "weir_message_send: %llu bytes in %u "
 			   "pieces; at most %u in %u are sent",
-			   (unsigned long long)info.total, info.n_pieces,
-			   c->max_message, c->max_sge);
-	s->len = info.total;
-	s->inlined = s->len <= c->max_inline && domain_is_memory(info.domain);
+			   (unsigned long long)s->len, n, c->max_message,
+			   c->max_sge);
+	s->inlined = s->len <= c->max_inline && weir_domain_is_memory(domain);
 	return s->inlined ? 0 : check_keys(c, s->buf);
 }
 
-static int check_all(struct weir_conn *c, const struct weir_message *m,
+static int hold_bufs(const struct weir_conn *c, struct sending *s,
+		     struct weir_buf *buf)
+{
+	uint32_t n;
+	int64_t len = weir_buf_hold(buf, c->r, &n);
+	int err;
+
+	if (len < 0)
+		return why((int)len, "weir_message_send: the bufs cannot be "
+			   "used now");
+	s->buf = buf;
+	s->has_buf = true;
+	s->len = (uint64_t)len;
+	err = check_bufs(c, s, n);
+	if (err)
+		weir_buf_release(buf, c->r);
+	return err;
+}
+
+/* With the bufs held. */
+static int prepare(struct weir_conn *c, const struct weir_message *m,
 		     struct sending *s)
 {
 	int err = check_message(c, m);
@@ -486,29 +497,24 @@ static int check_all(struct weir_conn *c, const struct weir_message *m,
 		.number = m->flags & WEIR_MESSAGE_IMM ? m->imm : m->rkey,
 		.inlined = true,
 	};
-	if (!m->buf)
-		return 0;
-	s->buf = m->buf;
-	s->has_buf = true;
-	return check_bufs(c, s);
+	return m->buf ? hold_bufs(c, s, m->buf) : 0;
 }
 
 int weir_message_send(struct weir_conn *c, struct weir_op *op,
 		      const struct weir_message *m)
 {
 	struct verbs_queue *q = c->queue;
-	struct weir_operand operand;
 	struct sending s;
-	int err = check_all(c, m, &s);
+	int err = prepare(c, m, &s);
 
 	if (err)
 		return err;
 	err = rdma_op_begin(c->r, op, &send_kind, c, "weir_message_send");
-	if (err)
+	if (err) {
+		if (s.has_buf)
+			weir_buf_release(s.buf, c->r);
 		return err < 0 ? err : 0;
-	operand = operand_of(&s);
-	if (s.has_buf)
-		operand_hold(&operand, OPERAND_SRC, c->r);
+	}
 	s.at = q->tickets++;
 	*sending_of(op) = s;
 	c->posted++;

@@ -10,6 +10,7 @@
 
 #include <weir/mmap.h>
 #include <weir/pool.h>
+#include <weir/provider.h>
 
 #include "base/alloc.h"
 #include "base/opts.h"
@@ -107,8 +108,8 @@ static uint32_t srq_n_bufs(const struct weir_srq *srq)
 static int load(struct weir_srq *srq, struct weir_buf *buf)
 {
 	struct srq_slot *slot = srq->free;
-	int err = mmap_use_key(buf->use, srq->device_ref->device->dev,
-			       &slot->sge.lkey);
+	struct weir_provider_key key = { .lkey = 0 };
+	int err = weir_buf_key(buf, srq->device_ref->device->dev, &key);
 
 	if (err) {
 		weir_buf_put(buf);
@@ -123,6 +124,7 @@ static int load(struct weir_srq *srq, struct weir_buf *buf)
 	slot->wr.fn = message_on_wr;
 	slot->sge.addr = (uintptr_t)weir_buf_addr(buf);
 	slot->sge.length = (uint32_t)weir_buf_len(buf);
+	slot->sge.lkey = key.lkey;
 	slot->recv = (struct ibv_recv_wr){ .wr_id = (uintptr_t)&slot->wr,
 					   .sg_list = &slot->sge,
 					   .num_sge = 1 };

@@ -312,6 +312,16 @@ WEIR_API int weir_domain_destroy(struct weir_domain *domain);
 WEIR_API uint32_t weir_domain_kind(const struct weir_domain *domain);
 
 /*
+ * Tell whether the addresses of @domain are pointers of this process, so that its
+ * processors can reach them: of those that are always there, say.
+ *
+ * Returns 1 or 0.  Any thread.  Never blocks.
+ *
+ * Re-creates a comparison with SPDK_DMA_DEVICE_TYPE_SYSTEM.
+ */
+WEIR_API int weir_domain_is_memory(const struct weir_domain *domain);
+
+/*
  * The id of @domain.  The string is the domain's and lives as long.
  *
  * Any thread.  Never blocks.

@@ -17,8 +17,8 @@
  *
  *	err = weir_dma_add_engine(dma, &ops, card);
  *
- * An engine walks a job by weir_job_pieces() and ends it by weir_job_end(), at
- * once or later.  The context calls all functions of an engine on its reactor;
+ * An engine walks a job by weir_job_pieces() and weir_job_skip(), and ends it by
+ * weir_job_end(), at once or later.  The context calls all functions of an engine on its reactor;
  * they must not block.
  *
  * All except .can() may call any public function.  If one cancels the job for
@@ -110,6 +110,16 @@ struct weir_engine_ops {
 
 	uint32_t flags;		/* WEIR_ENGINE_ */
 	uint32_t reserved;
+
+	/*
+	 * Verify @side of @job, WEIR_JOB_SRC and so on, before anything begins;
+	 * .can() has agreed.  Of a job through staging it is only asked about
+	 * the side that it moves.  May read the members of the job, of which
+	 * only the public ones are set, and must have no effects.  Returns 0,
+	 * or the errno that weir_job_start() then returns, with a message.
+	 * NULL: not needed.
+	 */
+	int (*verify)(void *arg, const struct weir_job *job, int side);
 };
 
 /*
@@ -187,6 +197,58 @@ WEIR_API uint32_t weir_job_pieces(const struct weir_job *job, int side,
 				  uint64_t skip, struct iovec *iov, uint32_t n);
 
 /*
+ * Go on by @n bytes in the source or destination of @job, WEIR_JOB_SRC or
+ * WEIR_JOB_DST, at most to its end: weir_job_pieces() and weir_job_keys() then count from there.
+ *
+ * So an engine need not count again what it has posted before.  A job that was
+ * moved on cannot go through staging, see weir_job_stage().
+ *
+ * Call on the reactor's thread, for engines, between start and weir_job_end().
+ * Never blocks.  Re-creates the iterators of spdk_iov_xfer.
+ */
+WEIR_API void weir_job_skip(struct weir_job *job, int side, uint64_t n);
+
+/*
+ * Have the library do @job through its staging, because the engine's device does
+ * not know the job's memory in this process, for the reason @err.
+ *
+ * For .start() of an engine, which returns what this call returns.  The engine
+ * gets the job back in steps between its domain and staging, of which
+ * weir_job_keys() gives keys.
+ *
+ * Returns 0, and the engine does not call weir_job_end().  Or the errno with which
+ * .start() refuses the job: it has a signal, which goes with all bytes; it is no
+ * copy between memory and another domain; or it is such a step, and @err stays
+ * what it is.
+ *
+ * Call on the reactor's thread, inside .start().  Never blocks.
+ *
+ * Re-creates the bounce buffers of spdk_bdev_io and SWIOTLB.
+ */
+WEIR_API int weir_job_stage(struct weir_job *job, int err);
+
+/*
+ * Tell whether @job is a step of one that goes through staging: it has no caller
+ * to be refused to, and others may follow it.
+ *
+ * Returns 1 or 0.  Any thread, for engines, between start and weir_job_end().
+ * Never blocks.  Re-creates bounce_md of spdk_accel_task.
+ */
+WEIR_API int weir_job_is_step(const struct weir_job *job);
+
+/*
+ * Tell whether an exporter has revoked memory of @job.
+ *
+ * An engine that moves a job in parts asks before each, and ends the job with
+ * -ESTALE.
+ *
+ * Returns 1 or 0.  Call on the reactor's thread, for engines, between start and
+ * weir_job_end().  Never blocks.  Re-creates nothing: peers fail such accesses
+ * in the device.
+ */
+WEIR_API int weir_job_is_stale(const struct weir_job *job);
+
+/*
  * Get the domain of a side of @job, or NULL if the kind has no such side.
  *
  * Returns the domain, or NULL.  Any thread, for engines, between start and
@@ -239,6 +301,15 @@ WEIR_API void weir_job_set_crc(struct weir_job *job, uint32_t crc);
  * Never blocks.  Re-creates the local buffer of IBV_WR_ATOMIC_FETCH_AND_ADD.
  */
 WEIR_API void weir_job_set_old(struct weir_job *job, uint64_t old);
+
+/*
+ * Set the engine's own code of @job, for weir_op_get_detail(), before .start()
+ * refuses a step; weir_job_end() has a code of its own.
+ *
+ * Call on the reactor's thread, for engines, inside .start().  Never blocks.
+ * Re-creates the status that rte_dma_completed_status() gives.
+ */
+WEIR_API void weir_job_set_code(struct weir_job *job, int32_t code);
 
 /*
  * End @job, of which @bytes were done, at most weir_job_bytes().

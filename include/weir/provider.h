@@ -57,6 +57,7 @@
 extern "C" {
 #endif
 
+struct weir_buf;
 struct weir_device;
 struct weir_device_caps;
 struct weir_domain;
@@ -317,15 +318,22 @@ WEIR_API int weir_provider_lost(struct weir_device *dev);
 WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
 
 /*
- * Get the registrations, .data and .lkey, of the pieces that weir_job_pieces() gives for the same
- * @side and @skip, with @dev, in their order, at most @n.
+ * Get what @dev has for the pieces that weir_job_pieces() gives for the same
+ * @side and @skip, in their order, at most @n:
  *
- * Pieces that are not bufs of an mmap with @dev have none.  An engine that
- * needs one for each piece refuses such a job in .start() with the errno.
+ *   - of a buf of an mmap with @dev, and of staging, its registration: .data and
+ *     .lkey
+ *   - of a buf of what @dev has imported, the .data that .import() has given
  *
- * Returns the number of registrations, or
+ * Staging is registered with @dev when a context needs that first, and for as
+ * long as the context exists, as @dev is open.
+ *
+ * Other pieces have none.  An engine that needs one for each piece has such a
+ * job done through staging, see weir_job_stage(), or refuses it in .start().
+ *
+ * Returns the number of keys, or
  *   -ENOENT      a piece is no buf, or its mmap does not have @dev
- *   -EPERM       @dev is not a provider's
+ *   -EPERM       @dev registers no memory
  *   -EOPNOTSUPP, -ENOMEM, ...  see weir_mmap_keys(), for the first job with
  *                bufs of an mmap
  *
@@ -337,6 +345,48 @@ WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
 WEIR_API int weir_job_keys(const struct weir_job *job, int side, uint64_t skip,
 			   struct weir_device *dev,
 			   struct weir_provider_key *keys, uint32_t n);
+
+/*
+ * Get what @dev has for the memory of @buf, as weir_job_keys() does.
+ *
+ * Returns 0, or what weir_job_keys() returns.
+ *
+ * Any thread, while @buf is out; fast on the thread of its owner.  Blocks only
+ * where a registration is made, see weir_mmap_keys().
+ *
+ * Re-creates rte_mbuf's lkey of the drivers of DPDK, mlx5_tx_mb2mr().
+ */
+WEIR_API int weir_buf_key(const struct weir_buf *buf, struct weir_device *dev,
+			  struct weir_provider_key *ret);
+
+/*
+ * Hold list @head as the source of what a device is about to read, as
+ * weir_job_start() holds that of a job: until weir_buf_release() its bufs are not
+ * given back, chained or written to.
+ *
+ * @r is the reactor of the device.  If the list is on another reactor, its owner
+ * sees to that itself.
+ *
+ * Returns the number of data bytes, with the number of bufs in *@n, or the errno
+ * with which weir_job_start() refuses such a source:
+ *   -EPERM  @head is not the first of its list
+ *   ...     and others
+ *
+ * Call on @r's thread.  Never blocks, never allocates.
+ *
+ * Re-creates the reference that rte_eth_tx_burst() takes to an mbuf.
+ */
+WEIR_API int64_t weir_buf_hold(struct weir_buf *head, struct weir_reactor *r,
+			       uint32_t *n);
+
+/*
+ * Release list @head, which weir_buf_hold() holds for @r.
+ *
+ * Call on @r's thread.  Never blocks.
+ *
+ * Re-creates rte_pktmbuf_free() by a driver that has sent it.
+ */
+WEIR_API void weir_buf_release(struct weir_buf *head, struct weir_reactor *r);
 
 #ifdef __cplusplus
 }

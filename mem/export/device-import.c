@@ -72,6 +72,22 @@ static void release(struct weir_mmap *mmap)
 	import_free(im);
 }
 
+bool mmap_import_key(const struct weir_mmap *mmap,
+		     const struct weir_device *dev, struct device_mr *ret)
+{
+	const struct import *im = import_of(mmap);
+
+	if (im->base.remote) {
+		ret->priv = (void *)(uintptr_t)im->base.remote;
+		ret->rkey = im->base.remote->rkey;
+		return true;
+	}
+	if (!im->device || im->device != dev)
+		return false;
+	ret->priv = im->reached.data;
+	return true;
+}
+
 /* The device tells of a revocation: weir_provider_revoked(). */
 static const _Atomic uint64_t for_ever = 1;
 

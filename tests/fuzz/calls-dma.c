@@ -118,7 +118,15 @@ static int card_start(void *arg, struct weir_job *job)
 	(void)GOT(weir_job_domain, job, (int)rnd(3));
 	memset(GOT(weir_job_area, job), 1, WEIR_JOB_AREA);
 	if (one_in(6))
+		CALLV(weir_job_set_code, job, 3);
+	if (one_in(6))
 		return rnd(2) && !w.ending ? -EAGAIN : refusal();
+	if (one_in(8))
+		return GOT(weir_job_stage, job, -ENOENT);
+	MUST(!GOT(weir_job_is_step, job) || job->kind == WEIR_JOB_COPY);
+	(void)GOT(weir_job_is_stale, job);
+	if (GOT(weir_job_pieces, job, WEIR_JOB_SRC, 0, iov, 1))
+		CALLV(weir_job_skip, job, WEIR_JOB_SRC, rnd(2));
 	if (job->kind == WEIR_JOB_CRC32C || job->kind == WEIR_JOB_COPY_CRC32C)
 		CALLV(weir_job_set_crc, job, 5);
 	if (job->kind == WEIR_JOB_FETCH_ADD)
@@ -462,6 +470,7 @@ static void call_domain_get(struct core *c)
 	if (!o)
 		return;
 	(void)GOT(weir_domain_kind, o->h);
+	(void)GOT(weir_domain_is_memory, o->h);
 	MUST(GOT(weir_domain_id, o->h));
 	(void)GOT(weir_domain_ctx, o->h);
 	(void)GOT(weir_domain_ctx_size, o->h);
@@ -814,6 +823,7 @@ const struct call calls_dma[] = {
 	{ "weir_domain_attach", call_domain_attach, 4 },
 	{ "weir_domain_destroy", call_domain_destroy, 8 },
 	{ "weir_domain_kind", call_domain_get, 2 },
+	{ "weir_domain_is_memory", call_domain_get, 1 },
 	{ "weir_domain_next", call_domain_next, 2 },
 	{ "weir_domain_system", call_domain_always, 1 },
 	{ "weir_domain_pull", call_domain_pull, 16 },

@@ -513,10 +513,12 @@ static void call_buf_set(struct core *c)
 static void call_buf_get(struct core *c)
 {
 	struct object *o = any(A_BUF);
+	uint32_t n;
 
-	(void)c;
 	if (!o)
 		return;
+	if (GOT(weir_buf_hold, o->h, c->r, &n) >= 0)
+		CALLV(weir_buf_release, o->h, c->r);
 	MUST(GOT(weir_buf_refs, o->h));
 	MUST(GOT(weir_buf_headroom, o->h) + GOT(weir_buf_data_len, o->h) +
 	     GOT(weir_buf_tailroom, o->h) == GOT(weir_buf_len, o->h));

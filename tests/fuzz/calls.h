@@ -36,6 +36,7 @@
 #include <weir/pipeline.h>
 #include <weir/poll-hook.h>
 #include <weir/pool.h>
+#include <weir/provider.h>
 #include <weir/reactor.h>
 #include <weir/route.h>
 #include <weir/segment.h>

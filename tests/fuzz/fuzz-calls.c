@@ -46,7 +46,7 @@
 #define DEPTH_MAX 4
 #define TURNS_TO_DRAIN 20000
 #define RUN_SECONDS 120
-#define FNS 600
+#define FNS 700
 
 struct world w;
 
@@ -81,6 +81,7 @@ static const struct {
 	{ "weir_provider_unregister", "providers are for the whole process" },
 	{ "weir_mmap_export_device", "needs a device of a provider" },
 	{ "weir_mmap_import_device", "needs a device of a provider" },
+	{ "weir_buf_key", "needs a device of a provider" },
 	{ "weir_job_keys", "needs a device of a provider" },
 };
 

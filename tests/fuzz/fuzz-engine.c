@@ -63,7 +63,7 @@ static struct {
 /* Is @p in memory of any job, of the store's, or in staging? */
 static bool is_ours(const char *p, size_t len)
 {
-	size_t staging = bounce_staging_len(f.dma);
+	size_t staging = f.dma->staging_len;
 	unsigned int i, j;
 
 	if (f.dma->staging && p >= f.dma->staging &&
