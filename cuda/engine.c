@@ -828,7 +828,8 @@ static bool bufs_are_locked(struct gpu *gpu, const struct weir_job *job, int sid
 	if (!dev)
 		return false;
 	while ((n = weir_job_pieces(job, side, at, iov, PIECES))) {
-		if (weir_job_keys(job, side, at, dev, keys, n) != (int)n)
+		if (weir_job_keys(job, side, at, dev, NULL, keys, n) !=
+		    (int)n)
 			return false;
 		for (i = 0; i < n; i++)
 			at += iov[i].iov_len;

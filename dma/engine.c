@@ -460,8 +460,8 @@ int weir_buf_key(const struct weir_buf *buf, struct weir_device *dev,
 }
 
 int weir_job_keys(const struct weir_job *job, int side, uint64_t skip,
-		  struct weir_device *dev, struct weir_provider_key *keys,
-		  uint32_t n)
+		  struct weir_device *dev, struct iovec *iov,
+		  struct weir_provider_key *keys, uint32_t n)
 {
 	struct cursor c;
 	uint32_t i = 0;
@@ -474,19 +474,27 @@ int weir_job_keys(const struct weir_job *job, int side, uint64_t skip,
 		return 0;
 	while (i < n && c.left && !err) {
 		err = key_of(job, &c, dev, &keys[i]);
+		if (iov)
+			iov[i] = (struct iovec){ (void *)(uintptr_t)c.addr,
+						 c.len };
 		i++;
 		cursor_advance(&c, c.len);
 	}
 	return err ? err : (int)i;
 }
 
-void weir_job_skip(struct weir_job *job, int side, uint64_t n)
+static void skip_side(struct cursor *c, uint64_t n)
+{
+	if (c->side)
+		cursor_skip(c, n < c->left ? n : c->left);
+}
+
+void weir_job_skip(struct weir_job *job, uint64_t n)
 {
 	struct job_priv *p = job_priv(job);
-	struct cursor *c = side == WEIR_JOB_SRC ? &p->src : &p->dst;
 
-	check(side < WEIR_JOB_EXTRA && c->side && n <= c->left);
-	cursor_skip(c, n);
+	skip_side(&p->src, n);
+	skip_side(&p->dst, n);
 }
 
 int weir_job_is_stale(const struct weir_job *job)

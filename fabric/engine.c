@@ -191,8 +191,7 @@ static ssize_t post_slice(struct link *link, struct weir_job *job)
 		return err;
 	}
 	link->fruitless = 0;
-	weir_job_skip(job, WEIR_JOB_SRC, sum);
-	weir_job_skip(job, WEIR_JOB_DST, sum);
+	weir_job_skip(job, sum);
 	p->posted += sum;
 	p->in_flight++;
 	link->in_flight++;

@@ -119,7 +119,7 @@ static int64_t outcome(struct weir_job *job)
 {
 	const struct verbs_job *v = verbs_job(job);
 
-	if (v->done == weir_job_bytes(job))
+	if (v->done == v->total)
 		return 0;
 	return v->err ? v->err : -ECANCELED;
 }
@@ -164,7 +164,7 @@ void verbs_settle(struct weir_job *job)
 {
 	struct verbs_job *v = verbs_job(job);
 	struct verbs_queue *q = v->q;
-	bool done = v->done == weir_job_bytes(job);
+	bool done = v->done == v->total;
 
 	if (!(v->err || v->stop || done) || v->n_wrs || v->held)
 		return;
@@ -473,20 +473,22 @@ static int local(struct verbs_queue *q, struct weir_job *job, uint64_t skip,
 {
 	struct weir_provider_key keys[PIECES];
 	struct iovec iov[PIECES];
-	int i, n_keys;
+	int i, n_pieces;
 
-	n = weir_job_pieces(job, verbs_here(job), skip, iov,
-			    n < PIECES ? n : PIECES);
-	n_keys = verbs_job(job)->inlined ? (int)n :
-		 weir_job_keys(job, verbs_here(job), skip, verbs_device(q),
-			       keys, n);
-	for (i = 0; i < n_keys; i++)
+	n = n < PIECES ? n : PIECES;
+	if (verbs_job(job)->inlined)
+		n_pieces = (int)weir_job_pieces(job, verbs_here(job), skip, iov,
+						n);
+	else
+		n_pieces = weir_job_keys(job, verbs_here(job), skip,
+					 verbs_device(q), iov, keys, n);
+	for (i = 0; i < n_pieces; i++)
 		sge[i] = (struct ibv_sge){
 			.addr = (uintptr_t)iov[i].iov_base,
 			.length = (uint32_t)least(iov[i].iov_len, q->max_len),
 			.lkey = verbs_job(job)->inlined ? 0 : keys[i].lkey,
 		};
-	return n_keys;
+	return n_pieces;
 }
 
 /* Up to @max bytes here, as far as the pieces go.  Returns an errno. */
@@ -535,8 +537,7 @@ static int build_move(struct verbs_queue *q, struct weir_job *job,
 	err = gather(q, job, w, least(far->iov_len, q->max_len));
 	if (err)
 		return err;
-	weir_job_skip(job, WEIR_JOB_SRC, w->len);
-	weir_job_skip(job, WEIR_JOB_DST, w->len);
+	weir_job_skip(job, w->len);
 	if (job->flags & WEIR_JOB_SIGNAL && w->len == v->left) {
 		w->send.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		w->send.imm_data = htonl(job->signal);

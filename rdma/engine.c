@@ -14,6 +14,14 @@
 #include "rdma/engine.h"
 
 uint32_t verbs_place;
+size_t verbs_area;
+
+void verbs_area_find(void)
+{
+	struct weir_job job;
+
+	verbs_area = (size_t)((char *)weir_job_area(&job) - (char *)&job);
+}
 
 static bool is_remote(const struct weir_domain *domain)
 {
@@ -50,15 +58,18 @@ int verbs_far(const struct verbs_queue *q, struct weir_job *job,
 {
 	const struct weir_remote_key *given =
 		side_of(job, verbs_there(job))->ctx;
-	struct weir_provider_key key;
-	int n = weir_job_keys(job, verbs_there(job), 0, verbs_device(q), &key,
-			      1);
+	struct weir_provider_key key = { .rkey = 0 };
+	int n;
 
-	weir_job_pieces(job, verbs_there(job), 0, far, 1);
-	if (unlikely(n < 0 && !given))
-		return n;
-	*rkey = n < 0 ? given->rkey : key.rkey;
-	return 0;
+	if (given) {
+		weir_job_pieces(job, verbs_there(job), 0, far, 1);
+		*rkey = given->rkey;
+		return 0;
+	}
+	n = weir_job_keys(job, verbs_there(job), 0, verbs_device(q), far, &key,
+			  1);
+	*rkey = key.rkey;
+	return n < 0 ? n : 0;
 }
 
 /* Whether all of @operand, at the peer, has keys, with the rights @need: 0, or
@@ -106,7 +117,7 @@ static int verbs_check_keys(struct verbs_queue *q, struct weir_job *job)
 
 	if (!buf) {
 		err = weir_job_keys(job, verbs_here(job), 0, verbs_device(q),
-				    &key, 1);
+				    NULL, &key, 1);
 		return err < 0 ? err : 0;
 	}
 	for (; buf && !err; buf = weir_buf_next(buf))
@@ -254,7 +265,7 @@ static struct weir_conn *conn_of(struct weir_job *job)
 static bool is_small(const struct verbs_queue *q, const struct weir_job *job)
 {
 	return !verbs_job((struct weir_job *)job)->read &&
-	       weir_job_bytes(job) <= q->max_inline &&
+	       verbs_job((struct weir_job *)job)->left <= q->max_inline &&
 	       weir_domain_is_memory(weir_job_domain(job, WEIR_JOB_SRC));
 }
 
@@ -288,10 +299,12 @@ static void hang_off(struct verbs_queue *q)
 static struct verbs_job *set_up(struct weir_job *job)
 {
 	struct verbs_job *v = verbs_job(job);
+	uint64_t total = weir_job_bytes(job);
 
 	*v = (struct verbs_job){
 		.atomic = is_atomic(job->kind),
-		.left = weir_job_bytes(job),
+		.total = total,
+		.left = total,
 	};
 	v->read = !v->atomic && is_remote(weir_job_domain(job, WEIR_JOB_SRC));
 	return v;

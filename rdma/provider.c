@@ -12,6 +12,7 @@
 static void provide(void)
 {
 	device_class_add(&device_verbs);
+	verbs_area_find();
 	verbs_place = engine_kind_add(&engine_verbs);
 }
 

@@ -197,16 +197,16 @@ WEIR_API uint32_t weir_job_pieces(const struct weir_job *job, int side,
 				  uint64_t skip, struct iovec *iov, uint32_t n);
 
 /*
- * Go on by @n bytes in the source or destination of @job, WEIR_JOB_SRC or
- * WEIR_JOB_DST, at most to its end: weir_job_pieces() and weir_job_keys() then count from there.
+ * Go on by @n bytes in the source and the destination of @job, at most to the end
+ * of each: weir_job_pieces() and weir_job_keys() then count from there.
  *
  * So an engine need not count again what it has posted before.  A job that was
- * moved on cannot go through staging, see weir_job_stage().
+ * moved on is not refused, nor sent through staging, see weir_job_stage().
  *
  * Call on the reactor's thread, for engines, between start and weir_job_end().
  * Never blocks.  Re-creates the iterators of spdk_iov_xfer.
  */
-WEIR_API void weir_job_skip(struct weir_job *job, int side, uint64_t n);
+WEIR_API void weir_job_skip(struct weir_job *job, uint64_t n);
 
 /*
  * Have the library do @job through its staging, because the engine's device does
@@ -273,7 +273,7 @@ WEIR_API uint64_t weir_job_bytes(const struct weir_job *job);
 /*
  * Get memory in @job that its engine may use between start and weir_job_end().
  *
- * It is not cleared.
+ * It is not cleared.  It is at the same distance from @job in each job.
  *
  * Returns WEIR_JOB_AREA bytes, aligned to 8.
  *

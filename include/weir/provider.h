@@ -51,6 +51,8 @@
  * modules of SPDK, in one table.
  */
 
+#include <sys/uio.h>
+
 #include <weir/base.h>
 
 #ifdef __cplusplus
@@ -318,8 +320,8 @@ WEIR_API int weir_provider_lost(struct weir_device *dev);
 WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
 
 /*
- * Get what @dev has for the pieces that weir_job_pieces() gives for the same
- * @side and @skip, in their order, at most @n:
+ * Get at most @n pieces of a side of @job, from @skip bytes after its beginning,
+ * as weir_job_pieces() does, and what @dev has for each:
  *
  *   - of a buf of an mmap with @dev, and of staging, its registration: .data and
  *     .lkey
@@ -329,7 +331,8 @@ WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
  * long as the context exists, as @dev is open.
  *
  * Other pieces have none.  An engine that needs one for each piece has such a
- * job done through staging, see weir_job_stage(), or refuses it in .start().
+ * job done through staging, see weir_job_stage(), or refuses it in .start().  @iov may
+ * be NULL.
  *
  * Returns the number of keys, or
  *   -ENOENT      a piece is no buf, or its mmap does not have @dev
@@ -343,7 +346,7 @@ WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
  * Re-creates the lkey that spdk_rdma_utils_get_translation() returns.
  */
 WEIR_API int weir_job_keys(const struct weir_job *job, int side, uint64_t skip,
-			   struct weir_device *dev,
+			   struct weir_device *dev, struct iovec *iov,
 			   struct weir_provider_key *keys, uint32_t n);
 
 /*

@@ -154,8 +154,7 @@ static void move_all(struct weir_job *job)
 		n = to.iov_len < from.iov_len ? to.iov_len : from.iov_len;
 		n = n < u.max ? n : u.max;
 		memcpy(far_at(&to, push), far_at(&from, !push), n);
-		weir_job_skip(job, WEIR_JOB_DST, n);
-		weir_job_skip(job, WEIR_JOB_SRC, n);
+		weir_job_skip(job, n);
 	}
 	assert_int_equal(weir_job_pieces(job, WEIR_JOB_DST, 0, &to, 1), 0);
 	weir_job_end(job, weir_job_bytes(job), 0, 0);
@@ -164,7 +163,9 @@ static void move_all(struct weir_job *job)
 static int unit_start(void *arg, struct weir_job *job)
 {
 	bool push = weir_job_domain(job, WEIR_JOB_DST) == u.d;
+	struct iovec iov[8], same[8];
 	struct weir_provider_key keys[8];
+	int side = push ? WEIR_JOB_SRC : WEIR_JOB_DST;
 	int n;
 
 	(void)arg;
@@ -172,11 +173,12 @@ static int unit_start(void *arg, struct weir_job *job)
 		u.held = job;
 		return 0;
 	}
-	n = weir_job_keys(job, push ? WEIR_JOB_SRC : WEIR_JOB_DST, 0, u.dev,
-			  keys, 8);
+	n = weir_job_keys(job, side, 0, u.dev, iov, keys, 8);
 	if (n < 0)
 		return weir_job_stage(job, n);
 	assert_true(n > 0);
+	assert_int_equal(weir_job_pieces(job, side, 0, same, 8), n);
+	assert_memory_equal(iov, same, (size_t)n * sizeof(iov[0]));
 	if (weir_job_is_step(job) && u.refuses) {
 		weir_job_set_code(job, u.code);
 		return u.refuses;

@@ -189,11 +189,13 @@ static int engine_start(void *arg, struct weir_job *job)
 	struct iovec to, from;
 
 	assert_ptr_equal(arg, &a.jobs);
-	assert_int_equal(weir_job_keys(job, WEIR_JOB_SRC, 0, a.cpu, keys, 4),
+	assert_int_equal(weir_job_keys(job, WEIR_JOB_SRC, 0, a.cpu, NULL,
+				       keys, 4),
 			 -EPERM);
-	assert_int_equal(weir_job_keys(job, WEIR_JOB_SRC, n, a.dev, keys, 4),
+	assert_int_equal(weir_job_keys(job, WEIR_JOB_SRC, n, a.dev, NULL,
+				       keys, 4),
 			 0);
-	a.keys = weir_job_keys(job, WEIR_JOB_SRC, 0, a.dev, keys, 4);
+	a.keys = weir_job_keys(job, WEIR_JOB_SRC, 0, a.dev, NULL, keys, 4);
 	if (a.keys < 0)
 		return (int)a.keys;
 	a.key = keys[a.keys - 1];
