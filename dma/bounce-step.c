@@ -10,6 +10,7 @@
 #include "base/crc32c.h"
 #include "dma/bounce-internal.h"
 #include "dma/route.h"
+#include "mem/buf-internal.h"
 #include "reactor/io.h"
 
 /*
@@ -783,11 +784,16 @@ static void set_up(struct step *step, uint64_t n)
 	cursor_init(&p->dst, &job->dst, OPERAND_OVERWRITE, n);
 }
 
-/* Bufs at a peer have a key each, which their addresses have not. */
+/* Whether each buf at @c has a key of its own, which its addresses have not: of
+ * what is imported from where this process has no addresses. */
+static bool has_keys(const struct cursor *c)
+{
+	return unlikely(c->buf && c->buf->use->mmap->import) &&
+	       !domain_is_memory(operand_domain(c->operand));
+}
+
 static void keep_bufs(struct cursor *ret, const struct cursor *c, uint64_t n)
 {
-	if (likely(!c->buf || !domain_is_remote(operand_domain(c->operand))))
-		return;
 	*ret = *c;
 	ret->left = n;
 	if (ret->len > n)
@@ -819,7 +825,8 @@ static int bounce_begin_step(struct step *step, struct engine *e,
 	there = weir_operand_iov(operand_domain(c->operand), step->iov,
 				 cursor_gather(c, step->iov, STEP_PIECES, n,
 					       &len));
-	there.ctx = c->operand->ctx;
+	if (likely(!has_keys(c)))
+		there.ctx = c->operand->ctx;
 	/* It is known of all of the operand, not of a block. */
 	if (!c->operand->buf && n == job_priv(step->slot->job)->total)
 		there.translation = c->operand->translation;
@@ -829,8 +836,9 @@ static int bounce_begin_step(struct step *step, struct engine *e,
 	step->job.dst = in ? here : there;
 	op_enlist(dma->r, &step->job.op, &step_class);
 	set_up(step, n);
-	keep_bufs(in ? &job_priv(&step->job)->src : &job_priv(&step->job)->dst,
-		  c, n);
+	if (unlikely(has_keys(c)))
+		keep_bufs(in ? &job_priv(&step->job)->src :
+			       &job_priv(&step->job)->dst, c, n);
 	step->operand = c->operand;
 	job_enter(&step->job);
 	dma->nesting = bounce_nesting(&step->job);

@@ -467,8 +467,9 @@ void bounce_instead(struct weir_job *job, int64_t err)
 	}
 	job_route(job)->route = WEIR_ROUTE_BOUNCE;
 	job_route(job)->refused = (int32_t)err;
-	bounce_prepare(job, is_foreign(operand_domain(&job->src)) ? e : NULL,
-		       is_foreign(operand_domain(&job->dst)) ? e : NULL, NULL);
+	bounce_prepare(job, is_foreign(operand_domain(p->src.operand)) ? e : NULL,
+		       is_foreign(operand_domain(p->dst.operand)) ? e : NULL,
+		       NULL);
 	if (unlikely(bounce_of(job)->class == TOO_DEEP)) {
 		job_end(job, -EDEADLK);
 		return;

@@ -350,8 +350,13 @@ static int staging_register(struct staging_key *key, struct weir_dma *dma,
 		.len = dma->staging_len,
 	};
 	struct weir_device *same = NULL;
-	int err = weir_device_open(&same, &device->info);
+	int err;
 
+	if (!device->info.cls->mr_register ||
+	    !device_can(device, WEIR_DEVICE_CAP_MMAP))
+		return why(-EOPNOTSUPP, "weir_job_start: device %s registers no "
+			   "memory", device_name(device));
+	err = weir_device_open(&same, &device->info);
 	if (err)
 		return why_call(err, "weir_device_open", "weir_job_start");
 	if (same != device)
@@ -363,6 +368,30 @@ static int staging_register(struct staging_key *key, struct weir_dma *dma,
 		return 0;
 	(void)weir_device_close(same);
 	return why_call(err, "weir_mmap_keys", "weir_job_start");
+}
+
+static void staging_deregister(struct staging_key *key)
+{
+	(void)key->device->info.cls->mr_deregister(key->device, &key->mr);
+	(void)weir_device_close(key->device);
+	free(key);
+}
+
+/* A device that is there again has taken the place of one that was removed or
+ * reset, and is not to stay open for that one's registration. */
+static void staging_replaces(struct weir_dma *dma, const struct weir_device *device)
+{
+	struct staging_key **at = &dma->staging_keys, *key;
+
+	while ((key = *at)) {
+		if (key->device == device ||
+		    strcmp(device_name(key->device), device_name(device))) {
+			at = &key->next;
+			continue;
+		}
+		*at = key->next;
+		staging_deregister(key);
+	}
 }
 
 static int staging_mr(struct weir_dma *dma, struct weir_device *device,
@@ -382,6 +411,7 @@ static int staging_mr(struct weir_dma *dma, struct weir_device *device,
 			free(key);
 			return err;
 		}
+		staging_replaces(dma, device);
 		key->device = device;
 		key->next = dma->staging_keys;
 		dma->staging_keys = key;
@@ -398,10 +428,7 @@ void staging_keys_drop(struct weir_dma *dma)
 	reactor_check_thread(dma->r);
 	while ((key = dma->staging_keys)) {
 		dma->staging_keys = key->next;
-		(void)key->device->info.cls->mr_deregister(key->device,
-							   &key->mr);
-		(void)weir_device_close(key->device);
-		free(key);
+		staging_deregister(key);
 	}
 }
 
@@ -422,6 +449,21 @@ static int key_of_buf(const struct weir_buf *buf, const struct weir_reactor *r,
 	return err;
 }
 
+/* Whether the piece of @job at @c is staging. */
+static bool is_staging(const struct weir_job *job, const struct cursor *c)
+{
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+
+	return p->is_step && domain_is_memory(operand_domain(c->operand)) &&
+	       c->addr - (uintptr_t)p->dma->staging < p->dma->staging_len;
+}
+
+/* Neither .mem_register() nor .import(). */
+static bool has_no_keys(const struct weir_device *dev)
+{
+	return !dev->info.cls->mr_register && !dev->info.cls->import;
+}
+
 /* What @dev has for the piece of @job at @c. */
 static int key_of(const struct weir_job *job, const struct cursor *c,
 		  struct weir_device *dev, struct weir_provider_key *ret)
@@ -432,13 +474,13 @@ static int key_of(const struct weir_job *job, const struct cursor *c,
 
 	if (likely(c->buf))
 		err = key_of_buf(c->buf, dma->r, dev, &mr, "weir_job_keys");
-	else if (c->addr - (uintptr_t)dma->staging < dma->staging_len)
+	else if (is_staging(job, c))
 		err = staging_mr(dma, dev, &mr);
 	else
 		err = why_static(-ENOENT, "weir_job_keys: a piece is not a "
 				 "buf, so it has no registration");
 	if (likely(!err))
-		*ret = (struct weir_provider_key){ mr.priv, mr.lkey, mr.rkey };
+		*ret = (struct weir_provider_key){ mr.priv, mr.lkey, 0 };
 	return err;
 }
 
@@ -449,13 +491,13 @@ int weir_buf_key(const struct weir_buf *buf, struct weir_device *dev,
 	struct device_mr mr = { NULL, 0, 0 };
 	int err;
 
-	if (!dev->info.cls->mr_register)
+	if (has_no_keys(dev))
 		return why_static(-EPERM, "weir_buf_key: the device registers "
-				  "no memory");
+				  "and imports no memory");
 	err = key_of_buf(buf, reactor_is_here(r) ? r : NULL, dev, &mr,
 			 "weir_buf_key");
 	if (likely(!err))
-		*ret = (struct weir_provider_key){ mr.priv, mr.lkey, mr.rkey };
+		*ret = (struct weir_provider_key){ mr.priv, mr.lkey, 0 };
 	return err;
 }
 
@@ -467,9 +509,9 @@ int weir_job_keys(const struct weir_job *job, int side, uint64_t skip,
 	uint32_t i = 0;
 	int err = 0;
 
-	if (!dev->info.cls->mr_register)
+	if (has_no_keys(dev))
 		return why_static(-EPERM, "weir_job_keys: the device registers "
-				  "no memory");
+				  "and imports no memory");
 	if (!job_cursor(job, side, skip, &c))
 		return 0;
 	while (i < n && c.left && !err) {
@@ -493,6 +535,7 @@ void weir_job_skip(struct weir_job *job, uint64_t n)
 {
 	struct job_priv *p = job_priv(job);
 
+	check(!kind_is_user(job->kind));
 	skip_side(&p->src, n);
 	skip_side(&p->dst, n);
 }
@@ -510,8 +553,9 @@ int weir_job_is_step(const struct weir_job *job)
 /* Whether staging can take the place of the side of @job that is memory. */
 static bool may_stage(const struct weir_job *job)
 {
-	bool src = is_foreign(operand_domain(&job->src));
-	bool dst = is_foreign(operand_domain(&job->dst));
+	const struct job_priv *p = job_priv((struct weir_job *)job);
+	bool src = is_foreign(operand_domain(p->src.operand));
+	bool dst = is_foreign(operand_domain(p->dst.operand));
 
 	return (job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PULL ||
 		job->kind == WEIR_JOB_PUSH) && src != dst;

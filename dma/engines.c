@@ -139,12 +139,9 @@ void engines_fini(struct weir_dma *dma)
 	reactor_check_thread(dma->r);
 	engine_waits_fini(dma);
 	staging_keys_drop(dma);
-	for (i = 0; i < dma->n_own; i++)
-		if (dma->engines[i].kind->fini)
-			dma->engines[i].kind->fini(dma);
 	/* A user's function cannot destroy the context once more. */
 	dma->n_entered++;
-	for (; i < dma->n_engines; i++)
+	for (i = dma->n_own; i < dma->n_engines; i++)
 		if (dma->engines[i].leave)
 			dma->engines[i].leave(&dma->engines[i],
 					      dma->engines[i].leave_arg);

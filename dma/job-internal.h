@@ -173,9 +173,6 @@ struct engine_kind {
 
 	/* For bounce: continue jobs that wait for staging. */
 	void (*serve)(struct weir_dma *dma);
-
-	/* @dma, where nothing is in flight, is destroyed.  Optional. */
-	void (*fini)(struct weir_dma *dma);
 };
 
 extern const struct engine_kind engine_cpu;

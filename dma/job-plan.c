@@ -3,6 +3,7 @@
  * that the plan requires. */
 
 #include <errno.h>
+#include <string.h>
 
 #include <weir/route.h>
 
@@ -27,8 +28,19 @@ static int verify_by(const struct engine *e, const struct weir_operand *operand,
 static int check_side(const struct engine *e, const struct weir_job *job,
 		      int side)
 {
-	return e && e->kind->ops.verify ?
-		       e->kind->ops.verify(e->arg, job, side) : 0;
+	unsigned int since;
+	int err;
+
+	if (!e || !e->kind->ops.verify)
+		return 0;
+	since = why_begin();
+	err = e->kind->ops.verify(e->arg, job, side);
+	if (likely(!err))
+		return 0;
+	err = err < 0 ? (int)sane_result(err) : -EIO;
+	return why_is_new(since) ? err :
+	       why(err, "weir_job_start: the engine '%s' refuses it: %s",
+		   e->kind->ops.name, strerror(-err));
 }
 
 /* The same of all sides. */

@@ -12,7 +12,6 @@
 #include <weir/job.h>
 
 #include "base/check.h"
-#include "base/provider.h"
 #include "mem/domain-internal.h"
 
 /* The role of an operand in a job; it decides which bytes of a buf are used. */

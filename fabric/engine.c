@@ -306,9 +306,7 @@ static void cancel(void *arg, struct weir_job *job)
 	struct link *link = p->link;
 
 	(void)arg;
-	if (p->res)
-		return;
-	if (p->posted < weir_job_bytes(job))
+	if (!p->res && p->posted < weir_job_bytes(job))
 		p->res = -ECANCELED;
 	queue_del(p);
 	if (!p->in_flight) {

@@ -566,6 +566,8 @@ void conn_run(void *conn)
 	unsigned int news = c->news;
 	int err;
 
+	if (c->queue)
+		verbs_sends_end_turn(c->queue);
 	if (conn_tell_message(c))
 		return;
 	err = trouble_of(c, news);

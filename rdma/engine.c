@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <weir/buf.h>
+
 #include "base/alloc.h"
 #include "base/why.h"
-#include "dma/route.h"
-#include "mem/buf-internal.h"
 #include "rdma/engine.h"
 
 uint32_t verbs_place;
@@ -51,14 +51,18 @@ static struct weir_domain *domain_of(const struct weir_operand *operand)
  * Keys: of memory here, for the device of a connection; and of a peer's.
  */
 
-#define KEYS 16		/* That are asked for at once. */
+static uint32_t need_of(const struct weir_job *job, int side);
 
+/* Of steps through staging only this sees what their bufs are. */
 int verbs_far(const struct verbs_queue *q, struct weir_job *job,
 	      struct iovec *far, uint32_t *rkey)
 {
-	const struct weir_remote_key *given =
-		side_of(job, verbs_there(job))->ctx;
-	struct weir_provider_key key = { .rkey = 0 };
+	const struct weir_operand *operand = side_of(job, verbs_there(job));
+	const struct weir_remote_key *given = operand->buf ? NULL :
+							     operand->ctx;
+	const struct mmap_remote *import;
+	struct weir_provider_key key;
+	uint32_t need;
 	int n;
 
 	if (given) {
@@ -68,8 +72,16 @@ int verbs_far(const struct verbs_queue *q, struct weir_job *job,
 	}
 	n = weir_job_keys(job, verbs_there(job), 0, verbs_device(q), far, &key,
 			  1);
-	*rkey = key.rkey;
-	return n < 0 ? n : 0;
+	if (unlikely(n < 0))
+		return n;
+	import = key.data;
+	need = need_of(job, verbs_there(job));
+	if (unlikely((import->permissions & need) != need))
+		return -EACCES;
+	if (unlikely(import->qp_num && import->qp_num != q->conn->peer_qp))
+		return -ESTALE;
+	*rkey = import->rkey;
+	return 0;
 }
 
 /* Whether all of @operand, at the peer, has keys, with the rights @need: 0, or
@@ -237,7 +249,7 @@ static uint32_t need_of(const struct weir_job *job, int side)
 {
 	if (is_atomic(job->kind))
 		return WEIR_MMAP_RDMA_ATOMIC;
-	if (side == WEIR_JOB_SRC ||
+	if (side == WEIR_JOB_SRC || job->kind == WEIR_JOB_COMPARE ||
 	    (side >= WEIR_JOB_EXTRA && job->kind != WEIR_JOB_DUALCAST))
 		return WEIR_MMAP_READ;
 	return WEIR_MMAP_WRITE;
@@ -488,7 +500,7 @@ int verbs_queue_create(struct weir_conn *c)
 	q->held.last = &q->held.first;
 	q->requests_last = &q->requests;
 	q->writers_last = &q->writers;
-	verbs_sends_init(q);
+	op_list_init(&q->sends);
 	c->queue = q;
 	return 0;
 }

@@ -97,7 +97,7 @@ struct verbs_queue {
 	uint64_t cut;			/* All before this has to end. */
 	uint64_t cut_head;		/* .head when .grace was armed. */
 	struct op_list sends;		/* Messages that wait. */
-	struct weir_op turn_end;	/* When more of them go. */
+	bool turn_is_open;		/* More of them go at its end. */
 	struct weir_job *writers, **writers_last; /* Waiting, oldest first. */
 	uint64_t tickets;		/* Given to writers and messages. */
 	unsigned int turn;		/* Writers or readers. */
@@ -110,7 +110,7 @@ struct verbs_queue {
 /* A job's, in its area. */
 struct verbs_job {
 	struct verbs_queue *q;
-	uint64_t total, left, done;	/* Bytes: to be posted, and moved. */
+	uint64_t total, left, done;	/* Bytes: all, to be posted, moved. */
 	uint32_t n_wrs;			/* In the ring, */
 	uint64_t tail;			/* all of them before this. */
 	bool read;
@@ -202,8 +202,8 @@ void verbs_pump(struct verbs_queue *q);
  */
 int verbs_request(struct verbs_queue *q, struct verbs_request *request);
 
-/* message.c: what the messages of a queue need. */
-void verbs_sends_init(struct verbs_queue *q);
+/* message.c: the turn ends in which messages were sent: post them. */
+void verbs_sends_end_turn(struct verbs_queue *q);
 
 /* Build as many as have capacity, up to VERBS_RUN.  Returns whether any was. */
 bool verbs_send_run(struct verbs_queue *q);

@@ -373,38 +373,21 @@ void verbs_send_give_up(struct verbs_queue *q)
 		end(q->conn, op, -ECANCELED, IBV_WC_WR_FLUSH_ERR);
 }
 
-static void on_turn_end(struct weir_op *op, int64_t res)
+void verbs_sends_end_turn(struct verbs_queue *q)
 {
-	struct verbs_queue *q = weir_container_of(op, struct verbs_queue,
-						  turn_end);
-
-	(void)res;
+	if (!q->turn_is_open)
+		return;
+	q->turn_is_open = false;
 	verbs_pump(q);
 	verbs_post(q);
 }
 
-void verbs_sends_init(struct verbs_queue *q)
-{
-	op_list_init(&q->sends);
-	weir_op_init(&q->turn_end, on_turn_end);
-}
-
-/*
- * Callbacks come in order: the turn ends before any of the messages that were
- * sent in it does, and so before the queue can go.  If too many operations are
- * in flight, each message is posted at once.
- */
 static void send_soon(struct verbs_queue *q)
 {
-	static const struct weir_op_kind kind = {
-		.size = sizeof(kind),
-		.name = "RDMA sends",
-	};
-
-	if (weir_op_is_busy(&q->turn_end))
+	if (q->turn_is_open)
 		return;
-	if (!weir_op_begin(q->conn->r, &q->turn_end, &kind, NULL))
-		weir_op_finish(&q->turn_end, 0);
+	q->turn_is_open = true;
+	weir_object_notify(q->conn->obj);
 	verbs_pump(q);
 	verbs_post(q);
 }
@@ -479,9 +462,9 @@ static int hold_bufs(const struct weir_conn *c, struct sending *s,
 	return err;
 }
 
-/* With the bufs held. */
+/* Check all.  If it succeeds, the bufs are held, and the caller releases them. */
 static int prepare(struct weir_conn *c, const struct weir_message *m,
-		     struct sending *s)
+		   struct sending *s)
 {
 	int err = check_message(c, m);
 

@@ -693,6 +693,7 @@ int weir_mw_create(struct weir_mw **ret, struct weir_conn *c,
 	/* Late or not, there is a window then, for the caller to destroy. */
 	*ret = w;
 	if (err) {
+		mmap_mw_done(w->key, false);	/* Nothing is posted. */
 		be_over(w);
 		return 0;
 	}

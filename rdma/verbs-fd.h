@@ -28,7 +28,7 @@
 struct weir_object;
 struct weir_watch;
 
-/* Every file of this library knows it from here. */
+/* That this is the thread of @r. */
 #define rdma_check_thread(r) debug_check(weir_reactor_is_here(r))
 
 struct verbs_fd {

@@ -24,8 +24,6 @@
 
 #include <weir/op.h>
 
-#include "base/provider.h"
-
 /* Reserved words of an operation that is timed (stats/publish.c); a backend may
  * have them all for one that is not. */
 enum { OP_BEGUN_NS, OP_WEIGHT };
@@ -128,8 +126,8 @@ _Static_assert(!offsetof(struct weir_op, fn) &&
 _Static_assert(sizeof(((struct weir_op *)0)->reserved) >= 64,
 	       "later versions need it");
 
-/* Leave a message of @call for @err, with which @op could not be begun,
- * unless it is -EAGAIN or OP_ENDED.  Returns op_admitted(@err). */
+/* Leave a message of @call for @err, with which @op could not be begun, unless it
+ * is OP_ENDED.  Returns op_admitted(@err). */
 __attribute__((cold)) int op_refused(int err, const struct weir_op *op,
 				     const char *call);
 

@@ -159,6 +159,7 @@ int weir_op_abandon(struct weir_op *op)
 		return err;
 	reactor_check_thread(op->reactor);
 	__atomic_store_n(&op->u.own.mark, 0, __ATOMIC_RELAXED);
+	take_back(op);
 	op_abandon(op);
 	return 0;
 }
@@ -192,7 +193,7 @@ __attribute__((cold)) static int refuse(uint64_t mark, const struct weir_op *op)
 				  "finished already; call it once for each "
 				  "weir_op_start()");
 	return why_static(-EINVAL, "weir_op_finish: the operation is not in "
-			  "flight by weir_op_start()");
+			  "flight by weir_op_start() or weir_op_begin()");
 }
 
 int weir_op_finish(struct weir_op *op, int64_t res)

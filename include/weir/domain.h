@@ -312,8 +312,8 @@ WEIR_API int weir_domain_destroy(struct weir_domain *domain);
 WEIR_API uint32_t weir_domain_kind(const struct weir_domain *domain);
 
 /*
- * Tell whether the addresses of @domain are pointers of this process, so that its
- * processors can reach them: of those that are always there, say.
+ * Tell whether the addresses of @domain are pointers of this process, as those of
+ * weir_domain_system() are.
  *
  * Returns 1 or 0.  Any thread.  Never blocks.
  *

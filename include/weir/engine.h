@@ -21,7 +21,7 @@
  * weir_job_end(), at once or later.  The context calls all functions of an engine on its reactor;
  * they must not block.
  *
- * All except .can() may call any public function.  If one cancels the job for
+ * All except .can() and .verify() may call any public function.  If one cancels the job for
  * which it is called, or the operation of which that job is a part, or stops
  * the context or the reactor, the library records the request and acts on it
  * when the function has returned: .cancel() is never called inside .start() of
@@ -112,12 +112,12 @@ struct weir_engine_ops {
 	uint32_t reserved;
 
 	/*
-	 * Verify @side of @job, WEIR_JOB_SRC and so on, before anything begins;
-	 * .can() has agreed.  Of a job through staging it is only asked about
-	 * the side that it moves.  May read the members of the job, of which
-	 * only the public ones are set, and must have no effects.  Returns 0,
-	 * or the errno that weir_job_start() then returns, with a message.
-	 * NULL: not needed.
+	 * Verify @side of @job, WEIR_JOB_SRC and so on, before the job moves
+	 * anything; .can() has agreed.  Of a job through staging it is asked
+	 * about the side that it moves alone.  It may read .kind, .flags, .src,
+	 * .dst, .more and .n_extra of @job, which may be a copy, and must have
+	 * no effects.  Returns 0, or the errno that weir_job_start() then
+	 * returns, and may leave a message.  NULL: not needed.
 	 */
 	int (*verify)(void *arg, const struct weir_job *job, int side);
 };
@@ -200,8 +200,9 @@ WEIR_API uint32_t weir_job_pieces(const struct weir_job *job, int side,
  * Go on by @n bytes in the source and the destination of @job, at most to the end
  * of each: weir_job_pieces() and weir_job_keys() then count from there.
  *
- * So an engine need not count again what it has posted before.  A job that was
- * moved on is not refused, nor sent through staging, see weir_job_stage().
+ * So an engine need not count again what it has posted before.  Do not refuse a
+ * job after that, nor send it through staging.  It is not for jobs of a
+ * registered kind, whose sides have lengths of their own.
  *
  * Call on the reactor's thread, for engines, between start and weir_job_end().
  * Never blocks.  Re-creates the iterators of spdk_iov_xfer.
@@ -213,8 +214,10 @@ WEIR_API void weir_job_skip(struct weir_job *job, uint64_t n);
  * not know the job's memory in this process, for the reason @err.
  *
  * For .start() of an engine, which returns what this call returns.  The engine
- * gets the job back in steps between its domain and staging, of which
- * weir_job_keys() gives keys.
+ * gets steps of the job, between its domain and staging, of which
+ * weir_job_keys() gives keys.  The first step may begin inside this call, by a
+ * call of .start(), and the job may end there.  Steps have the kind
+ * WEIR_JOB_COPY, and .can() is not asked about them.
  *
  * Returns 0, and the engine does not call weir_job_end().  Or the errno with which
  * .start() refuses the job: it has a signal, which goes with all bytes; it is no
@@ -237,10 +240,12 @@ WEIR_API int weir_job_stage(struct weir_job *job, int err);
 WEIR_API int weir_job_is_step(const struct weir_job *job);
 
 /*
- * Tell whether an exporter has revoked memory of @job.
+ * Tell whether an exporter has revoked memory of @job that was imported by
+ * weir_mmap_import().
  *
  * An engine that moves a job in parts asks before each, and ends the job with
- * -ESTALE.
+ * -ESTALE.  Of a step the answer is 0: the library asks itself between steps.  Of
+ * what a provider's device has imported the provider knows more.
  *
  * Returns 1 or 0.  Call on the reactor's thread, for engines, between start and
  * weir_job_end().  Never blocks.  Re-creates nothing: peers fail such accesses

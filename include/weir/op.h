@@ -303,7 +303,7 @@ WEIR_API int weir_op_start(struct weir_reactor *r, struct weir_op *op,
 			   weir_op_cancel_fn *cancel, void *arg);
 
 /*
- * Finish @op, which weir_op_start() has started, with @res.
+ * Finish @op, which weir_op_start() or weir_op_begin() has started, with @res.
  *
  * The loop calls the callback with @res, never inside this call.  After a
  * deadline -ECANCELED becomes -ETIMEDOUT.  A negative value that is not an
@@ -321,7 +321,7 @@ WEIR_API int weir_op_start(struct weir_reactor *r, struct weir_op *op,
  *
  * Returns 0, or
  *   -EALREADY  @op was finished already
- *   -EINVAL    @op was not started by weir_op_start()
+ *   -EINVAL    @op was not started by weir_op_start() or weir_op_begin()
  *
  * Any thread.  Never blocks, never allocates, takes no lock.  In a simulated
  * world: its thread.
@@ -335,8 +335,8 @@ WEIR_API int weir_op_finish(struct weir_op *op, int64_t res);
 #define WEIR_LEND_OUT 2u	/* It is read, and must not change. */
 
 /*
- * Lend @len bytes at @buf to @op, which weir_op_start() has started, until its
- * callback begins.
+ * Lend @len bytes at @buf to @op, which weir_op_start() or weir_op_begin() has
+ * started, until its callback begins.
  *
  * This is for ASan, TSan and valgrind, which do not see what a device does, or a
  * library that was built without them.  In builds for these tools, a program
@@ -370,10 +370,9 @@ struct weir_op_kind {
 	weir_op_cancel_fn *cancel; /* As weir_op_start() takes it, or NULL. */
 
 	/*
-	 * The callback of @op is about to begin, and @op is the caller's: what
-	 * it was an operation of has none in flight any more.  May call what a
-	 * callback may, but neither destroy anything nor start @op.  NULL: not
-	 * needed.
+	 * The callback of @op is about to begin, and the library has no more to
+	 * do with @op.  May call what a callback may, but neither destroy
+	 * anything nor start @op.  NULL: not needed.
 	 */
 	void (*leave)(struct weir_op *op, void *arg);
 };
@@ -400,7 +399,7 @@ struct weir_op_kind {
  *
  * The functions of @kind get @arg.
  *
- * Returns 0, 1, or, with no message for -EAGAIN:
+ * Returns 0, 1, or
  *   -EINVAL     @op is in flight, or has no callback; or .name of @kind is NULL,
  *               or .size too small
  *   -E2BIG      @kind sets a member that this version does not have

@@ -327,8 +327,8 @@ WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
  *     .lkey
  *   - of a buf of what @dev has imported, the .data that .import() has given
  *
- * Staging is registered with @dev when a context needs that first, and for as
- * long as the context exists, as @dev is open.
+ * Staging is registered with @dev when a context needs that first.  The library
+ * keeps it registered, and @dev open, until the context is destroyed.  .rkey is 0.
  *
  * Other pieces have none.  An engine that needs one for each piece has such a
  * job done through staging, see weir_job_stage(), or refuses it in .start().  @iov may
@@ -336,7 +336,7 @@ WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
  *
  * Returns the number of keys, or
  *   -ENOENT      a piece is no buf, or its mmap does not have @dev
- *   -EPERM       @dev registers no memory
+ *   -EPERM       @dev registers and imports no memory
  *   -EOPNOTSUPP, -ENOMEM, ...  see weir_mmap_keys(), for the first job with
  *                bufs of an mmap
  *
@@ -368,12 +368,12 @@ WEIR_API int weir_buf_key(const struct weir_buf *buf, struct weir_device *dev,
  * given back, chained or written to.
  *
  * @r is the reactor of the device.  If the list is on another reactor, its owner
- * sees to that itself.
+ * sees to that itself.  An exporter's revocation does not wait for the release.
  *
  * Returns the number of data bytes, with the number of bufs in *@n, or the errno
  * with which weir_job_start() refuses such a source:
  *   -EPERM  @head is not the first of its list
- *   ...     and others
+ *   ...     and the others that weir_job_start() has for bufs
  *
  * Call on @r's thread.  Never blocks, never allocates.
  *

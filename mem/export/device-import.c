@@ -79,8 +79,7 @@ bool mmap_import_key(const struct weir_mmap *mmap,
 
 	if (im->base.remote) {
 		ret->priv = (void *)(uintptr_t)im->base.remote;
-		ret->rkey = im->base.remote->rkey;
-		return true;
+		return dev->info.cls->kind == WEIR_DEVICE_RDMA;
 	}
 	if (!im->device || im->device != dev)
 		return false;

@@ -21,7 +21,6 @@
  * at a start, and a flag that is checked together with another one at the end.
  */
 
-#include "base/provider.h"
 #include "reactor/stats/page.h"
 
 struct weir_op;

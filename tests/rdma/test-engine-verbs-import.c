@@ -124,6 +124,67 @@ static void job_without_a_right_of_the_peer_is_not_begun(void **state)
 	wire_end(&l);
 }
 
+/* It goes through staging, and reads both. */
+static int64_t compare_with(void **state, uint32_t right)
+{
+	static char mem[4096];
+	struct weir_buf *far;
+	struct import im;
+	struct wire l;
+	int64_t res;
+
+	wire_begin(&l, state);
+	import_far(&l, &im, right);
+	memcpy(mem, l.far + 64, sizeof(mem));
+	far = far_buf(&l, &im, 64, 4096, true);
+	jrec_init(&l.j[0]);
+	weir_job_compare(&l.j[0].job, weir_operand_mem(mem, 4096),
+			 weir_operand_buf(far));
+	res = weir_job_start(l.dma, &l.j[0].job);
+	if (!res)
+		res = jrec_finish(l.r, &l.j[0]);
+	assert_int_equal(weir_conn_state(l.c), WEIR_CONN_ESTABLISHED);
+	weir_buf_put(far);
+	import_end(&l, &im);
+	wire_end(&l);
+	return res;
+}
+
+static void comparison_needs_no_right_to_write(void **state)
+{
+	assert_int_equal(compare_with(state, WEIR_MMAP_RDMA_READ), 4096);
+}
+
+static void comparison_needs_the_right_to_read(void **state)
+{
+	assert_int_equal(compare_with(state, WEIR_MMAP_RDMA_WRITE), -EACCES);
+}
+
+/* A key that is given beside bufs is not theirs. */
+static void bufs_have_their_own_key_whatever_is_given(void **state)
+{
+	struct weir_remote_key wrong = { .rkey = 0xdead };
+	static char mem[5000];
+	struct weir_operand to;
+	struct import im;
+	struct wire l;
+
+	wire_begin(&l, state);
+	import_far(&l, &im, RIGHTS);
+	fill_pattern(mem, sizeof(mem), 0, 8);
+	to = weir_operand_buf(far_buf(&l, &im, 0, 5000, false));
+	to.ctx = &wrong;
+	/* Through staging, too. */
+	assert_int_equal(run(&l, to, weir_operand_mem(mem, 5000)), 5000);
+	assert_memory_equal(l.far, mem, 5000);
+	assert_int_equal(weir_buf_reset(to.buf), 0);
+	assert_int_equal(run(&l, to, weir_operand_mem(mem + 100, 8)), 8);
+	assert_memory_equal(l.far, mem + 100, 8);
+	weir_buf_put(to.buf);
+	import_end(&l, &im);
+	wire_end(&l);
+}
+
 /* The stop takes the key back; what comes later is its error. */
 static void stopped_peer_receives_nothing(void **state)
 {
@@ -224,6 +285,9 @@ int main(void)
 		CASE(bytes_go_to_bufs_of_an_import_and_back),
 		CASE(imported_memory_is_reached_through_staging),
 		CASE(job_without_a_right_of_the_peer_is_not_begun),
+		CASE(comparison_needs_no_right_to_write),
+		CASE(comparison_needs_the_right_to_read),
+		CASE(bufs_have_their_own_key_whatever_is_given),
 		CASE(stopped_peer_receives_nothing),
 		CASE(a_key_that_half_a_stop_took_back_is_not_used),
 	};

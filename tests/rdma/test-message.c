@@ -189,6 +189,35 @@ static void messages_of_a_turn_go_together(void **state)
 	peers_end(&t);
 }
 
+/* Too late, or too many in flight: its bufs are the caller's again. */
+static void message_that_is_not_sent_holds_no_bufs(void **state)
+{
+	struct weir_message m = { .size = sizeof(m) };
+	struct rec late;
+	struct peers t;
+	struct weir_buf *b;
+
+	peers_begin(&t, state);
+	b = peers_buf(&t, 0, 4000);
+	m.buf = b;
+	rec_init(&late);
+	weir_op_set_deadline(&late.op, weir_reactor_now(t.r));
+	STARTS(weir_message_send(t.e.client, &late.op, &m));
+	assert_int_equal(finish(t.r, &late), -ETIMEDOUT);
+	assert_int_equal(weir_buf_refs(b), 1);
+	assert_int_equal(weir_buf_reset(b), 0);
+	assert_int_equal(t.server.n, 0);
+	weir_buf_put(b);
+	b = peers_buf(&t, 0, 4000);
+	m.buf = b;
+	late.op.fn = NULL;
+	assert_int_equal(weir_message_send(t.e.client, &late.op, &m), -EINVAL);
+	assert_starts_with(weir_why(), "weir_message_send: the operation has");
+	assert_int_equal(weir_buf_refs(b), 1);
+	weir_buf_put(b);
+	peers_end(&t);
+}
+
 static void sends_of_a_turn_precede_its_disconnect(void **state)
 {
 	struct peers t;
@@ -523,6 +552,7 @@ int main(void)
 		CASE(messages_go_both_ways),
 		CASE(sends_beyond_the_capacity_wait),
 		CASE(messages_of_a_turn_go_together),
+		CASE(message_that_is_not_sent_holds_no_bufs),
 		CASE(sends_of_a_turn_precede_its_disconnect),
 		CASE(a_signal_comes_once_when_all_bytes_have_landed),
 		CASE(a_message_does_not_overtake_writes),

@@ -323,6 +323,61 @@ static void the_end_of_the_connection_is_its_end(void **state)
 	sharing_end(&s);
 }
 
+/* Its blocks have the key as well, and the connection stays. */
+static void key_of_an_earlier_connection_is_refused_through_staging(
+	void **state)
+{
+	struct weir_operand far;
+	struct sharing s;
+	struct jrec j;
+
+	sharing_begin(&s, state);
+	sharing_export(&s, R | W);
+	sharing_import(&s);
+	disconnect_both(&s);
+	assert_int_equal(weir_conn_destroy(s.e.server), 0);
+	sharing_connect(&s);
+	far = by_buf(&s, 0, 64, true);
+	jrec_init(&j);
+	weir_job_crc32c(&j.job, far, 0);
+	assert_int_equal(jrec_run(s.dma, &j), -ESTALE);
+	weir_buf_put(far.buf);
+	assert_int_equal(weir_conn_state(s.e.client), WEIR_CONN_ESTABLISHED);
+	sharing_forget(&s);
+	assert_int_equal(weir_mw_destroy(s.w), 0);
+	sharing_export(&s, R);
+	sharing_import(&s);
+	assert_int_equal(sharing_read(&s, &j, 0, 64), 64);
+	sharing_end(&s);
+}
+
+/* There is a window all the same, which is over; and nothing is posted. */
+static void window_that_is_late_is_not_opened(void **state)
+{
+	struct weir_export_rdma_opts opts = {
+		.size = sizeof(opts),
+		.permissions = R,
+		.off = PART_OFF,
+		.len = PART_LEN,
+	};
+	unsigned int posts = 0;
+	struct sharing s;
+
+	sharing_begin(&s, state);
+	if (mocked)
+		posts = mocked()->posts;
+	rec_init(&s.opened);
+	weir_op_set_deadline(&s.opened.op, weir_reactor_now(s.r));
+	STARTS(weir_mw_create(&s.w, s.e.server, &s.opened.op, s.m, &opts));
+	assert_int_equal(result_of(s.r, &s.opened), -ETIMEDOUT);
+	assert_int_equal(weir_op_is_late(&s.opened.op), 1);
+	assert_int_equal(state_of_mw(&s), WEIR_MW_OVER);
+	if (mocked)
+		assert_int_equal(mocked()->posts, posts);
+	assert_int_equal(weir_mmap_stop(s.m, NULL, NULL), 0);
+	sharing_end(&s);
+}
+
 static void a_link_that_breaks_ends_what_is_under_way(void **state)
 {
 	struct sharing s;
@@ -586,6 +641,8 @@ int main(void)
 		CASE(mmap_is_not_stopped_while_a_window_is_being_bound),
 		CASE(bind_waits_for_capacity_like_any_work),
 		CASE(the_end_of_the_connection_is_its_end),
+		CASE(key_of_an_earlier_connection_is_refused_through_staging),
+		CASE(window_that_is_late_is_not_opened),
 		CASE(a_link_that_breaks_ends_what_is_under_way),
 		CASE(a_device_without_windows_registers_the_part),
 		CASE(mmap_that_cannot_be_exported_gets_no_window),

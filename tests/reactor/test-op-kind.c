@@ -14,7 +14,8 @@ struct dial {
 	struct rec rec;
 	struct weir_reactor *r;
 	int cancels, leaves;
-	int refused;	/* The start function refuses after its beginning. */
+	int refused;	/* The start function refuses after its beginning, */
+	char *lends;	/* and has lent this, or nothing. */
 };
 
 static void dial_cancel(struct weir_op *op, void *arg)
@@ -57,6 +58,9 @@ static int dial_start(struct dial *d)
 
 	if (err)
 		return err < 0 ? err : 0;
+	if (d->lends)
+		assert_int_equal(weir_op_lend(&d->rec.op, d->lends, 64,
+					      WEIR_LEND_OUT), 0);
 	if (d->refused) {
 		assert_int_equal(weir_op_abandon(&d->rec.op), 0);
 		return d->refused;
@@ -133,6 +137,7 @@ static void deadline_cancels_what_has_begun(void **state)
 
 static void abandoned_operation_is_as_before_its_start(void **state)
 {
+	char buf[64] = { 0 };
 	struct weir_reactor *r;
 	struct dial d, other;
 
@@ -141,9 +146,12 @@ static void abandoned_operation_is_as_before_its_start(void **state)
 	dial_init(&d, r);
 	dial_init(&other, r);
 	d.refused = -EHOSTUNREACH;
+	d.lends = buf;
 	weir_op_set_deadline(&d.rec.op, weir_reactor_now(r) + WEIR_MSEC);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(dial_start(&d), -EHOSTUNREACH);
+	buf[0] = 1;	/* The caller's again. */
+	d.lends = NULL;
 	assert_int_equal(weir_op_is_busy(&d.rec.op), 0);
 	assert_int_equal(weir_op_cancel(&d.rec.op), -EINVAL);
 	assert_int_equal(weir_op_finish(&d.rec.op, 1), -EINVAL);

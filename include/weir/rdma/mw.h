@@ -51,7 +51,7 @@ struct weir_mw;
  *
  * It is a memory window of type 2, bound to the queue pair by a work request,
  * so it opens after all requests that were posted before; a cancel or a
- * deadline has no effect on the bind.  A part of the mmap is registered
+ * deadline has no effect on a bind in flight.  A part of the mmap is registered
  * separately, with a key that grants peers no access, because some devices do
  * not check the range of a window.
  *
@@ -62,6 +62,7 @@ struct weir_mw;
  *
  * Completes with 0 when it is open, or
  *   -ENOTCONN  the connection has ended
+ *   -ETIMEDOUT  the deadline had passed before the call
  *   -EIO and others  the device refuses; then the connection ends
  * and then the window is over, and must still be destroyed.
  *
