@@ -961,7 +961,8 @@ static void flush(void *arg)
 
 const struct weir_engine_ops cuda_engine_ops = {
 	.size = sizeof(cuda_engine_ops), .name = "cuda",
-	.flags = WEIR_ENGINE_FOREIGN, .can = can, .start = start,
+	.flags = WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES,
+	.can = can, .start = start,
 	.cancel = cancel, .flush = flush,
 };
 

@@ -11,32 +11,19 @@
 #include "dma/route.h"
 
 /* In the order of preference: the first that can gets the job. */
-static const struct engine_kind *kinds[WEIR_ENGINES_MAX / 2] = {
+static const struct engine_kind *const kinds[N_SHIPPED] = {
 	[ENGINE_CPU] = &engine_cpu,
 	[ENGINE_FILE] = &engine_file,
 	[ENGINE_PROCESS] = &engine_process,
 	[ENGINE_DOMAIN] = &engine_domain,
 };
-static atomic_uint n_kinds = N_SHIPPED;	/* Number of kinds that are set. */
-
-/* A library may be loaded while other threads make contexts; two are not loaded
- * at the same time, as the loader has a lock. */
-uint32_t engine_kind_add(const struct engine_kind *kind)
-{
-	uint32_t place = atomic_load(&n_kinds);
-
-	check(place < WEIR_ENGINES_MAX / 2);
-	kinds[place] = kind;
-	atomic_store(&n_kinds, place + 1);
-	return place;
-}
 
 int engines_init(struct weir_dma *dma)
 {
 	uint32_t i;
 
 	reactor_check_thread(dma->r);
-	dma->n_own = atomic_load(&n_kinds);
+	dma->n_own = N_SHIPPED;
 	for (i = 0; i < dma->n_own; i++)
 		engine_init(&dma->engines[i], kinds[i], dma);
 	engine_init(&dma->bounce, &engine_bounce, dma);
@@ -56,23 +43,6 @@ struct engine *engine_at(const struct weir_dma *dma, uint32_t i)
 	return (struct engine *)&dma->engines[at];
 }
 
-const struct engine_kind *engine_own(uint32_t kind,
-				     const struct weir_domain *src,
-				     const struct weir_domain *dst)
-{
-	struct weir_engine_query q = {
-		.size = sizeof(q), .kind = kind, .src = src, .dst = dst,
-		.bytes = 1, .n_src = src ? 1 : 0, .n_dst = dst ? 1 : 0,
-	};
-	const char *why;
-	uint32_t i;
-
-	for (i = 0; i < n_kinds; i++)
-		if (kinds[i]->ops.can(NULL, &q, &why))
-			return kinds[i];
-	return NULL;
-}
-
 static int check_ops(const struct weir_dma *dma,
 		     const struct weir_engine_ops *ops)
 {
@@ -81,7 +51,7 @@ static int check_ops(const struct weir_dma *dma,
 	if (!ops->name || !ops->can || !ops->start)
 		return why(-EINVAL, "weir_dma_add_engine: .name, .can and "
 			   ".start must be set");
-	if (ops->flags & ~WEIR_ENGINE_FOREIGN)
+	if (ops->flags & ~(WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES))
 		return why(-EINVAL, "weir_dma_add_engine: .flags has unknown "
 			   "bits");
 	if (dma->state != WEIR_DMA_STOPPED)

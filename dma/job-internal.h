@@ -164,9 +164,8 @@ struct engine_kind {
 	bool is_alone;
 
 	/* For an engine of the library's own: it alone of these moves bytes of
-	 * domains of this class, or of peers and devices. */
+	 * domains of this class. */
 	const struct domain_class *serves;
-	bool serves_peers;
 
 	/* For translate: @job, which it has begun, ends. */
 	void (*ended)(struct weir_job *job);
@@ -180,8 +179,8 @@ extern const struct engine_kind engine_domain;
 extern const struct engine_kind engine_file;
 extern const struct engine_kind engine_process;
 
-/* The core's own engines, by their place in a context's array.  Those of the
- * libraries above follow, then the user's. */
+/* The core's own engines, by their place in a context's array, before the
+ * user's and those of libraries above. */
 enum {
 	ENGINE_CPU,
 	ENGINE_FILE,
@@ -189,13 +188,6 @@ enum {
 	ENGINE_DOMAIN,
 	N_SHIPPED,
 };
-
-#define ENGINE_PRIV 2		/* Pointers that a kind has in each context. */
-
-/* Contexts that are created from now on have an engine of @kind, at the place
- * that this returns.  Once for each kind. */
-uint32_t engine_kind_add(const struct engine_kind *kind)
-	PROVIDER_API(engine_kind_add);
 
 /* An engine in a context. */
 struct engine {
@@ -212,14 +204,7 @@ struct engine {
 	 * provider's. */
 	void (*leave)(struct engine *e, void *arg);
 	void *leave_arg;
-	void *priv[ENGINE_PRIV];
 };
-
-/* Returns the library's own engine that does @kind from @src to @dst directly,
- * or NULL. */
-const struct engine_kind *engine_own(uint32_t kind,
-				     const struct weir_domain *src,
-				     const struct weir_domain *dst);
 
 /* engines.c: those that every context has, and those of providers.  Returns 0,
  * or the errno of a provider's, with a message; engines_fini() is due. */
@@ -338,7 +323,8 @@ struct weir_dma {
 	uint32_t n_own;			/* The library's. */
 	uint32_t n_engines;
 	uint32_t n_for_memory;		/* The user's that are asked about
-					 * jobs in memory of this process. */
+					 * jobs in memory of this process, */
+	uint32_t n_for_files;		/* and with files. */
 	struct engine bounce;		/* Not in .engines, */
 	struct engine translate;	/* nor this. */
 	struct translated *translated;
@@ -389,6 +375,8 @@ static inline struct engine *engine_add(struct weir_dma *dma,
 	dma->n_engines++;
 	if (!(ops->flags & WEIR_ENGINE_FOREIGN))
 		dma->n_for_memory++;
+	if (!(ops->flags & WEIR_ENGINE_NO_FILES))
+		dma->n_for_files++;
 	engine_init(e, &e->own, arg);
 	e->own.ops = *ops;
 	return e;

@@ -159,7 +159,7 @@ int job_plan(const struct weir_dma *dma, const struct weir_job *job,
 static bool is_for_file(const struct weir_dma *dma, const struct weir_job *job,
 			const struct job_shape *s)
 {
-	if (dma->n_engines != dma->n_own || !s->src_side || !s->dst_side)
+	if (dma->n_for_files || !s->src_side || !s->dst_side)
 		return false;
 	if (domain_is_file(s->src.domain) && domain_is_memory(s->dst.domain))
 		return job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PULL;

@@ -17,13 +17,12 @@
 #include "base/opts.h"
 #include "base/why.h"
 #include "dma/job-internal.h"
+#include "mem/dm-internal.h"
 #include "mem/export/internal.h"
 
 #define REGISTER "weir_provider_register"
 
-#define CAPS_ALL (WEIR_DEVICE_CAP_MMAP | WEIR_DEVICE_CAP_DMABUF |   \
-		  WEIR_DEVICE_CAP_DOMAIN | WEIR_DEVICE_CAP_EXPORT | \
-		  WEIR_DEVICE_CAP_IMPORT)
+#define CAPS_ALL (2 * WEIR_DEVICE_CAP_DOMAIN - 1)
 
 _Static_assert(WEIR_PROVIDER_DESC_MAX == DEVICE_DESC_MAX &&
 	       WEIR_PROVIDER_NAME_MAX == DEVICE_OWNER_MAX, "what the core has");
@@ -35,6 +34,7 @@ struct weir_provider {
 	struct device_owner owner;
 	struct weir_provider_ops ops;
 	struct weir_engine_ops engine;	/* If .ops.engine is set. */
+	struct weir_provider_dm_ops dm;	/* If .ops.dm is. */
 	void *arg;
 	uint32_t n_contexts;		/* By the lock, */
 	bool is_leaving;		/* as this: it gets no more of them. */
@@ -102,28 +102,42 @@ static void close_device(struct weir_device *dev)
 		p->ops.close(dev->priv);
 }
 
-static int register_mem(struct weir_device *dev,
-			const struct device_range *range, struct device_mr *ret)
+static void range_of(struct weir_provider_range *own,
+		     const struct device_range *range)
 {
 	static const uint32_t kinds[] = {
 		[DEVICE_RANGE_MEM] = WEIR_PROVIDER_RANGE_MEM,
 		[DEVICE_RANGE_DMABUF] = WEIR_PROVIDER_RANGE_DMABUF,
+		[DEVICE_RANGE_DM] = WEIR_PROVIDER_RANGE_DM,
 		[DEVICE_RANGE_DOMAIN] = WEIR_PROVIDER_RANGE_DOMAIN,
 	};
-	const struct weir_provider_range own = {
-		.size = sizeof(own),
+	bool has_off = range->kind == DEVICE_RANGE_DMABUF ||
+		       range->kind == DEVICE_RANGE_DM;
+
+	*own = (struct weir_provider_range){
+		.size = sizeof(*own),
 		.kind = kinds[range->kind],
 		.permissions = range->permissions,
 		.addr = range->addr,
 		.len = range->len,
-		.off = range->kind == DEVICE_RANGE_DMABUF ? range->off : 0,
+		.off = has_off ? range->off : 0,
 		.fd = range->fd,
+		.flags = range->windows ? WEIR_PROVIDER_RANGE_MW : 0,
 		.domain = range->domain,
+		.dm = range->dm,
 	};
-	struct weir_provider_key key = { NULL, 0, 0 };
-	unsigned int since = why_begin();
-	int err = provider_of(dev)->ops.mem_register(dev->priv, &own, &key);
+}
 
+static int register_mem(struct weir_device *dev,
+			const struct device_range *range, struct device_mr *ret)
+{
+	struct weir_provider_key key = { NULL, 0, 0 };
+	struct weir_provider_range own;
+	unsigned int since = why_begin();
+	int err;
+
+	range_of(&own, range);
+	err = provider_of(dev)->ops.mem_register(dev->priv, &own, &key);
 	if (!err)
 		*ret = (struct device_mr){ key.data, key.lkey, key.rkey };
 	return result_of(err, since, "weir_mmap_keys", device_name(dev),
@@ -140,6 +154,146 @@ static int deregister_mem(struct weir_device *dev, const struct device_mr *mr)
 		return why(err, "device %s", device_name(dev));
 	return result_of(err, since, "weir_mmap_stop", device_name(dev),
 			 " keeps its registration");
+}
+
+static int unbind(struct weir_device *dev, void **slot)
+{
+	unsigned int since = why_begin();
+
+	return result_of(provider_of(dev)->ops.unbind(dev->priv, slot), since,
+			 "weir_mmap_stop", device_name(dev),
+			 " keeps what is bound to the memory");
+}
+
+int weir_mmap_bind(struct weir_mmap *mmap, struct weir_device *dev,
+		   weir_mmap_bind_fn *fn, void *arg)
+{
+	struct weir_provider_binding binding = { .size = sizeof(binding) };
+	struct mmap_device *md;
+	int err;
+
+	pthread_mutex_lock(&mmap->lock);
+	md = *mmap_find_device(mmap, dev);
+	if (mmap_may_take(mmap)) {
+		err = why(-EBADFD, "weir_mmap_bind: the mmap is not started");
+	} else if (!md) {
+		err = why(-ENOENT, "weir_mmap_bind: device %s is none of the "
+			  "mmap's; see weir_mmap_add_device()",
+			  device_name(dev));
+	} else {
+		binding.slot = &md->slot;
+		binding.registered = md->registered;
+		binding.key = (struct weir_provider_key){
+			md->mr.priv, md->mr.lkey, md->mr.rkey };
+		err = fn(arg, &binding);
+	}
+	pthread_mutex_unlock(&mmap->lock);
+	return err;
+}
+
+void weir_mmap_part(const struct weir_mmap *mmap, uint64_t off, uint64_t len,
+		    uint32_t permissions, struct weir_provider_range *ret)
+{
+	const struct device_range range =
+		mmap_range_of_part(mmap, off, len, permissions);
+
+	range_of(ret, &range);
+}
+
+/* Device memory. */
+
+static const struct weir_provider_dm_ops *dm_ops_of(const struct weir_dm *dm)
+{
+	return &provider_of(dm->device)->dm;
+}
+
+static int dm_made(struct weir_dm *dm, const struct weir_provider_dm *made,
+		   int err, unsigned int since, const char *call)
+{
+	if (!err) {
+		dm->priv = made->data;
+		dm->copies = made->copies;
+	}
+	return result_of(err, since, call, device_name(dm->device),
+			 " gives no memory");
+}
+
+static int dm_alloc(struct weir_dm *dm, uint32_t log_align)
+{
+	struct weir_provider_dm made = { NULL, 0 };
+	unsigned int since = why_begin();
+	int err = dm_ops_of(dm)->alloc(dm->device->priv, dm->len, log_align,
+				       &made);
+
+	return dm_made(dm, &made, err, since, "weir_dm_alloc");
+}
+
+static int dm_import(struct weir_dm *dm, const struct weir_dm_token *token)
+{
+	struct weir_provider_dm made = { NULL, 0 };
+	unsigned int since = why_begin();
+	int err = dm_ops_of(dm)->import(dm->device->priv, token, &made);
+
+	return dm_made(dm, &made, err, since, "weir_dm_import");
+}
+
+static int dm_release(struct weir_dm *dm)
+{
+	unsigned int since = why_begin();
+
+	return result_of(dm_ops_of(dm)->release(dm->device->priv, dm->priv,
+						dm->imported),
+			 since, "weir_dm_free", device_name(dm->device), "");
+}
+
+static int dm_copy_to(struct weir_dm *dm, uint64_t off, const void *src,
+		      size_t len)
+{
+	unsigned int since = why_begin();
+
+	return result_of(dm_ops_of(dm)->copy_to(dm->priv, off, src, len), since,
+			 "weir_dm_copy_to", device_name(dm->device), "");
+}
+
+static int dm_copy_from(void *dst, struct weir_dm *dm, uint64_t off, size_t len)
+{
+	unsigned int since = why_begin();
+
+	return result_of(dm_ops_of(dm)->copy_from(dst, dm->priv, off, len),
+			 since, "weir_dm_copy_from", device_name(dm->device),
+			 "");
+}
+
+static int dm_export(struct weir_dm *dm, struct weir_dm_token *token)
+{
+	unsigned int since = why_begin();
+
+	return result_of(dm_ops_of(dm)->get_token(dm->priv, token), since,
+			 "weir_dm_export", device_name(dm->device), "");
+}
+
+static int dm_dmabuf_fd(struct weir_dm *dm)
+{
+	unsigned int since = why_begin();
+	int fd = dm_ops_of(dm)->dmabuf_fd(dm->priv);
+
+	return fd >= 0 ? fd : result_of(fd, since, "weir_dm_dmabuf_fd",
+					device_name(dm->device), "");
+}
+
+static const struct dm_ops dm_ops = {
+	.alloc = dm_alloc,
+	.import = dm_import,
+	.release = dm_release,
+	.copy_to = dm_copy_to,
+	.copy_from = dm_copy_from,
+	.export = dm_export,
+	.dmabuf_fd = dm_dmabuf_fd,
+};
+
+void *weir_provider_dm_data(const struct weir_dm *dm)
+{
+	return dm->priv;
 }
 
 static void desc_of(struct weir_provider_desc *own,
@@ -211,7 +365,7 @@ static bool one_of_two(bool a, bool b)
 
 static int check_engine(const struct weir_engine_ops *ops)
 {
-	if (ops->flags & ~WEIR_ENGINE_FOREIGN)
+	if (ops->flags & ~(WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES))
 		return why(-EINVAL, REGISTER ": .engine has unknown .flags");
 	return ops->name && ops->can && ops->start ? 0 :
 	       why(-EINVAL, REGISTER ": .engine has no .name, .can or .start");
@@ -231,6 +385,9 @@ static int check_ops(const struct weir_provider_ops *ops)
 	    (ops->engine_open && !ops->engine))
 		return why(-EINVAL, REGISTER ": %s has one function of a pair "
 			   "without the other", ops->name);
+	if (ops->dm && (!ops->dm->alloc || !ops->dm->release))
+		return why(-EINVAL, REGISTER ": .dm of %s has no .alloc or "
+			   ".release", ops->name);
 	if (ops->describe && !ops->mem_register)
 		return why(-EINVAL, REGISTER ": %s has .describe without "
 			   ".mem_register", ops->name);
@@ -266,6 +423,8 @@ static struct weir_provider *make(const struct weir_provider_ops *ops,
 		.describe = ops->describe ? describe : NULL,
 		.import = ops->import ? import : NULL,
 		.import_end = ops->import ? import_end : NULL,
+		.dm = ops->dm ? &dm_ops : NULL,
+		.unbind = ops->unbind ? unbind : NULL,
 	};
 	return p;
 }
@@ -297,6 +456,7 @@ static int add(struct weir_provider *p)
 int weir_provider_register(struct weir_provider **ret,
 			   const struct weir_provider_ops *ops, void *arg)
 {
+	struct weir_provider_dm_ops dm = { .size = 0 };
 	struct weir_engine_ops engine;
 	struct weir_provider_ops own;
 	struct weir_provider *p;
@@ -313,6 +473,8 @@ int weir_provider_register(struct weir_provider **ret,
 		err = opts_load(&engine, sizeof(engine), own.engine, REGISTER);
 	if (!err && own.engine)
 		err = check_engine(&engine);
+	if (!err)
+		err = opts_load(&dm, sizeof(dm), own.dm, REGISTER);
 	if (err)
 		return err;
 	p = make(&own, arg);
@@ -320,6 +482,7 @@ int weir_provider_register(struct weir_provider **ret,
 		return why(-ENOMEM, REGISTER ": no memory");
 	if (own.engine)
 		p->engine = engine;
+	p->dm = dm;
 	pthread_mutex_lock(&lock);
 	err = add(p);
 	pthread_mutex_unlock(&lock);
@@ -377,7 +540,7 @@ static int check_caps(const struct weir_provider *p,
 	    !memchr(caps->why, 0, sizeof(caps->why)))
 		return why(-EINVAL, "%s: .name is empty, or a string does not "
 			   "end", call);
-	if (caps->kind < WEIR_DEVICE_USER)
+	if (caps->kind < WEIR_DEVICE_USER && caps->kind != WEIR_DEVICE_RDMA)
 		return why(-EINVAL, "%s: kind %u is the library's; yours begin "
 			   "with %u", call, caps->kind, WEIR_DEVICE_USER);
 	if (!(caps->flags & WEIR_DEVICE_USABLE) && !caps->why[0])
@@ -387,6 +550,14 @@ static int check_caps(const struct weir_provider *p,
 		missing |= caps->caps & WEIR_DEVICE_CAP_EXPORT;
 	if (!p->ops.import)
 		missing |= caps->caps & WEIR_DEVICE_CAP_IMPORT;
+	if (!p->ops.unbind)
+		missing |= caps->caps & WEIR_DEVICE_CAP_MW;
+	if (!p->dm.alloc)
+		missing |= caps->caps & WEIR_DEVICE_CAP_DM;
+	if (!p->dm.import || !p->dm.get_token)
+		missing |= caps->caps & WEIR_DEVICE_CAP_DM_IMPORT;
+	if (!p->dm.dmabuf_fd)
+		missing |= caps->caps & WEIR_DEVICE_CAP_DM_DMABUF;
 	return missing ? why(-EINVAL, "%s: %s has capabilities %#x, for which "
 			     "the provider has no function", call, caps->name,
 			     missing) : 0;
@@ -422,6 +593,12 @@ int weir_provider_list_add(struct weir_provider_list *list,
 			   const struct weir_device_caps *caps)
 {
 	return list_add(list, caps);
+}
+
+int weir_provider_list_wants(const struct weir_provider_list *list,
+			     const char *name)
+{
+	return device_list_wants(list->list, name);
 }
 
 void *weir_provider_card(const struct weir_provider *p,

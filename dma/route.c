@@ -34,13 +34,11 @@ static const struct engine *route_own(const struct weir_dma *dma,
 	const struct weir_domain *d = is_foreign(q->src) ? q->src : q->dst;
 	const struct engine *e = &dma->engines[ENGINE_CPU];
 	const struct engine *end = &dma->engines[dma->n_own];
-	bool far;
 
 	if (!is_foreign(d))
 		return e;
-	far = d->cls->is_peer || d->cls->is_device;
 	for (e++; e < end; e++)
-		if (e->kind->serves == d->cls || (far && e->kind->serves_peers))
+		if (e->kind->serves == d->cls)
 			return e;
 	return NULL;
 }
@@ -60,6 +58,12 @@ static bool user_can(const struct engine *e, const struct weir_engine_query *q,
 	if (e->kind->ops.flags & WEIR_ENGINE_FOREIGN && !is_foreign(q->src) &&
 	    !is_foreign(q->dst)) {
 		*why = "not asked about memory of this process";
+		return false;
+	}
+	if (e->kind->ops.flags & WEIR_ENGINE_NO_FILES &&
+	    ((q->src && domain_is_file(q->src)) ||
+	     (q->dst && domain_is_file(q->dst)))) {
+		*why = "not asked about files";
 		return false;
 	}
 	return can(e, q, why);

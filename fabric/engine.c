@@ -330,6 +330,7 @@ static void flush(void *arg)
 
 const struct weir_engine_ops fabric_engine_ops = {
 	.size = sizeof(fabric_engine_ops), .name = "fabric",
-	.flags = WEIR_ENGINE_FOREIGN, .can = can, .start = start,
+	.flags = WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES,
+	.can = can, .start = start,
 	.cancel = cancel, .flush = flush,
 };

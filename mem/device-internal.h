@@ -24,13 +24,9 @@ struct dm_ops;
 struct weir_dm;
 struct weir_domain;
 
-#define DEVICE_PATH 128		/* Capacity for a path under /sys. */
-
 struct weir_devinfo {
 	const struct device_class *cls;
 	struct weir_device_caps caps;
-	char sysfs[DEVICE_PATH];	/* "/sys/class/infiniband/mlx5_0", ""
-					 * for what has none. */
 };
 
 struct weir_device {
@@ -63,8 +59,6 @@ struct device_mr {
 	void *priv;
 	uint32_t lkey, rkey;	/* The keys for the device and for its peers. */
 };
-
-struct mmap_device;
 
 /* A list that is being built. */
 struct device_list {
@@ -157,9 +151,9 @@ struct device_class {
 	int (*mr_deregister)(struct weir_device *dev,
 			     const struct device_mr *mr);
 
-	/* Called before mr_deregister(): free what is bound to the memory of
-	 * @md.  NULL: nothing is. */
-	int (*mws_drop)(struct mmap_device *md);
+	/* Called before mr_deregister(): end what weir_mmap_bind() has put into
+	 * *@slot.  NULL: nothing is. */
+	int (*unbind)(struct weir_device *dev, void **slot);
 
 	/* WEIR_DEVICE_CAP_EXPORT and _IMPORT, see export/device.c, for classes
 	 * with an owner. */
@@ -175,8 +169,7 @@ extern const struct device_class device_soft_dm;
 
 /* Register a class of a library above or of a user, which then lists and opens
  * its devices.  Once for each class. */
-void device_class_add(const struct device_class *cls)
-	PROVIDER_API(device_class_add);
+void device_class_add(const struct device_class *cls);
 
 /* Whether a class is being asked on this thread: 0, or -EDEADLK with a message
  * that begins with @call. */
@@ -192,8 +185,7 @@ int device_class_del(const struct device_class *cls, const char *call);
  */
 struct weir_devinfo *device_list_add(struct device_list *list,
 				     const struct device_class *cls,
-				     const char *name)
-	PROVIDER_API(device_list_add);
+				     const char *name);
 
 /*
  * An mmap or device memory holds @dev, so that the last close refuses.  The

@@ -134,7 +134,7 @@ static const struct device_class device_uring = {
  */
 
 #define MESSAGE_MAX 512
-#define CLASSES_MAX 8
+#define CLASSES_MAX 11
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct device_class *classes[CLASSES_MAX] = {

@@ -105,7 +105,7 @@ struct mmap_device {
 	bool given;		/* A peer has its remote key. */
 	struct device_mr mr;
 	struct mmap_part *parts;
-	struct mmap_mw *windows; /* For mw.c, under its lock. */
+	void *slot;		/* Of the device's provider; weir_mmap_bind(). */
 };
 
 struct weir_mmap {
@@ -254,8 +254,7 @@ static inline bool mmap_is_started(const struct weir_mmap *mmap)
 	(WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC)
 
 /* export/watch.c: mmap_stale() of an import. */
-bool import_is_stale(const struct mmap_import *import)
-	PROVIDER_API(import_is_stale);
+bool import_is_stale(const struct mmap_import *import);
 
 /* It is stale if *@generation is not @mine, which it is now. */
 static inline void import_init(struct mmap_import *import,
@@ -401,13 +400,10 @@ int mmap_mr_end(struct weir_mmap *mmap, struct weir_device *device,
 		const void *owner);
 
 /* Describe what a device must register so that peers have @permissions on @len
- * bytes of @mmap from @off, and the address of the first byte. */
+ * bytes of @mmap from @off. */
 struct device_range mmap_range_of_part(const struct weir_mmap *mmap,
 				       uint64_t off, uint64_t len,
-				       uint32_t permissions)
-	PROVIDER_API(mmap_range_of_part);
-uint64_t device_range_address(const struct device_range *range)
-	PROVIDER_API(device_range_address);
+				       uint32_t permissions);
 
 /* Deregister all devices, or only what peers have; under the lock, when the stop is
  * decided.  Returns 0, or a negative errno with a message: then the rest stays

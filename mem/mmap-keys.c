@@ -189,7 +189,7 @@ static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 	return 0;
 }
 
-uint64_t device_range_address(const struct device_range *range)
+static uint64_t device_range_address(const struct device_range *range)
 {
 	if (range->kind == DEVICE_RANGE_DM)
 		return 0;
@@ -301,14 +301,14 @@ bool mmap_mr_is_ending(struct weir_mmap *mmap, struct weir_device *device,
 	return p && (*p)->is_ending;
 }
 
-static int drop_windows(const struct weir_mmap *mmap, struct mmap_device *md)
+static int unbind(const struct weir_mmap *mmap, struct mmap_device *md)
 {
-	if (!md->windows)
+	if (!md->slot)
 		return 0;
 	if (mmap_is_inherited(mmap))
 		return why(-EBUSY, "weir_mmap_stop: a forked child cannot take "
 			   "back memory windows of its parent's");
-	return md->device->info.cls->mws_drop(md);
+	return md->device->info.cls->unbind(md->device, &md->slot);
 }
 
 /* What peers still use stays, and is ending. */
@@ -347,7 +347,7 @@ int mmap_keys_ask_again(struct weir_mmap *mmap, char *names, size_t len)
 
 static int drop_device(struct weir_mmap *mmap, struct mmap_device *md)
 {
-	int err = drop_windows(mmap, md);
+	int err = unbind(mmap, md);
 
 	if (!err)
 		err = drop_parts(mmap, md);
@@ -406,7 +406,7 @@ static int revoke_device(struct weir_mmap *mmap, struct mmap_device *md)
 {
 	int err;
 
-	err = drop_windows(mmap, md);
+	err = unbind(mmap, md);
 	if (!err)
 		err = drop_parts(mmap, md);
 	if (err || !md->given)

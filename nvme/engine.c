@@ -391,7 +391,8 @@ static void flush(void *arg)
 
 const struct weir_engine_ops nvme_engine_ops = {
 	.size = sizeof(nvme_engine_ops), .name = "nvme",
-	.flags = WEIR_ENGINE_FOREIGN, .can = can, .start = start,
+	.flags = WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES,
+	.can = can, .start = start,
 	.cancel = cancel, .flush = flush,
 };
 

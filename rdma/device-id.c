@@ -26,12 +26,18 @@
 
 const char *device_sysfs = "/sys";
 
+void device_rdma_path(char path[DEVICE_PATH], const char *name)
+{
+	snprintf(path, DEVICE_PATH, "%.40s/class/infiniband/%s", device_sysfs,
+		 name);
+}
+
 /*
- * Read the first line of @file in the device's directory.  Returns 0 or an
- * errno; in that case @buf may be changed.
+ * Read the first line of @file in the directory @place.  Returns 0 or an errno;
+ * in that case @buf may be changed.
  */
-static int device_sysfs_read(const struct weir_devinfo *info, const char *file,
-		      char *buf, size_t size)
+static int read_line(const char *place, const char *file, char *buf,
+		     size_t size)
 {
 	char path[2 * DEVICE_PATH];
 	bool ok;
@@ -39,7 +45,7 @@ static int device_sysfs_read(const struct weir_devinfo *info, const char *file,
 
 	if (weir_fault("fopen"))
 		return -EMFILE;
-	snprintf(path, sizeof(path), "%s/%s", info->sysfs, file);
+	snprintf(path, sizeof(path), "%s/%s", place, file);
 	f = fopen(path, "re");
 	if (!f)
 		return -errno;
@@ -51,44 +57,46 @@ static int device_sysfs_read(const struct weir_devinfo *info, const char *file,
 	return 0;
 }
 
-void device_rdma_locate(struct weir_devinfo *info)
+/* The same of an RDMA device. */
+static int device_sysfs_read(const char *name, const char *file, char *buf,
+			     size_t size)
+{
+	char place[DEVICE_PATH];
+
+	device_rdma_path(place, name);
+	return read_line(place, file, buf, size);
+}
+
+void device_rdma_begin(struct weir_device_caps *caps, const char *name)
 {
 	char node[16];
 
-	snprintf(info->sysfs, sizeof(info->sysfs), "%.40s/class/infiniband/%s",
-		 device_sysfs, info->caps.name);
-	if (!device_sysfs_read(info, "device/numa_node", node, sizeof(node)))
-		info->caps.numa_node = atoi(node);
+	*caps = (struct weir_device_caps){
+		.size = sizeof(*caps),
+		.kind = WEIR_DEVICE_RDMA,
+		.numa_node = -1,
+	};
+	snprintf(caps->name, sizeof(caps->name), "%s", name);
+	if (!device_sysfs_read(name, "device/numa_node", node, sizeof(node)))
+		caps->numa_node = atoi(node);
 }
 
-static const struct device_class device_unusable = { .kind = WEIR_DEVICE_RDMA };
-
-static bool is_listed(const struct device_list *list, const char *name)
+/* What rdma-core has listed is there already. */
+static int add(struct weir_provider_list *list, const char *name,
+	       const char *reason)
 {
-	size_t i;
+	struct weir_device_caps caps;
+	int err;
 
-	for (i = 0; i < list->n; i++)
-		if (!strcmp(list->entries[i]->caps.name, name))
-			return true;
-	return false;
-}
-
-static int add(struct device_list *list, const char *name, const char *reason)
-{
-	struct weir_devinfo *info;
-
-	if (name[0] == '.' || !device_list_wants(list, name) ||
-	    is_listed(list, name))
+	if (name[0] == '.' || !weir_provider_list_wants(list, name))
 		return 0;
-	info = device_list_add(list, &device_unusable, name);
-	if (!info)
-		return -ENOMEM;
-	device_rdma_locate(info);
-	snprintf(info->caps.why, sizeof(info->caps.why), "%s", reason);
-	return 0;
+	device_rdma_begin(&caps, name);
+	snprintf(caps.why, sizeof(caps.why), "%s", reason);
+	err = weir_provider_list_add(list, &caps);
+	return err == -EEXIST ? 0 : err;
 }
 
-int device_rdma_rest(struct device_list *list, const char *reason)
+int device_rdma_rest(struct weir_provider_list *list, const char *reason)
 {
 	char path[DEVICE_PATH];
 	struct dirent *e;
@@ -118,12 +126,18 @@ struct pci {
 	unsigned int domain, bus, slot, function;
 };
 
-static int not_rdma(const struct weir_devinfo *info, const char *call)
+/* The name of an RDMA device.  Returns 0, or -EOPNOTSUPP if it is none. */
+static int name_of(const struct weir_devinfo *info, const char *call,
+		   char name[64])
 {
-	if (info->caps.kind == WEIR_DEVICE_RDMA)
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+
+	weir_devinfo_caps(info, &caps);
+	memcpy(name, caps.name, sizeof(caps.name));
+	if (caps.kind == WEIR_DEVICE_RDMA)
 		return 0;
 	return why(-EOPNOTSUPP, "%s: %s is no RDMA device: it has none", call,
-		   info->caps.name);
+		   name);
 }
 
 static int give(const char *call, char *buf, size_t size, const char *s)
@@ -137,19 +151,18 @@ static int give(const char *call, char *buf, size_t size, const char *s)
 	return 0;
 }
 
-static int system_said(const char *call, const struct weir_devinfo *info,
-		       const char *what, int err)
+static int system_said(const char *call, const char *name, const char *what,
+		       int err)
 {
-	return why(err, "%s: %s: %s: %s", call, info->caps.name, what,
-		   strerror(-err));
+	return why(err, "%s: %s: %s: %s", call, name, what, strerror(-err));
 }
 
 int weir_devinfo_ibdev(const struct weir_devinfo *info, char *buf, size_t size)
 {
-	int err = not_rdma(info, "weir_devinfo_ibdev");
+	char name[64];
+	int err = name_of(info, "weir_devinfo_ibdev", name);
 
-	return err ? err : give("weir_devinfo_ibdev", buf, size,
-				info->caps.name);
+	return err ? err : give("weir_devinfo_ibdev", buf, size, name);
 }
 
 /* "0000:03:00.0", or "03:00.0" for the same. */
@@ -179,20 +192,20 @@ static bool pci_parse(const char *s, struct pci *ret)
 static int pci_find(const struct weir_devinfo *info, const char *call,
 		    struct pci *ret)
 {
-	char path[2 * DEVICE_PATH], link[4096];
+	char dev[64], place[DEVICE_PATH], path[2 * DEVICE_PATH], link[4096];
 	const char *name;
 	ssize_t n;
-	int err = not_rdma(info, call);
+	int err = name_of(info, call, dev);
 
 	if (err)
 		return err;
-	snprintf(path, sizeof(path), "%s/device", info->sysfs);
+	device_rdma_path(place, dev);
+	snprintf(path, sizeof(path), "%s/device", place);
 	n = weir_fault("readlink") ? -1 : readlink(path, link, sizeof(link) - 1);
 	link[n > 0 ? n : 0] = 0;
 	name = strrchr(link, '/');
 	if (!pci_parse(name ? name + 1 : link, ret))
-		return why(-EOPNOTSUPP, "%s: %s is on no PCI bus", call,
-			   info->caps.name);
+		return why(-EOPNOTSUPP, "%s: %s is on no PCI bus", call, dev);
 	return 0;
 }
 
@@ -225,15 +238,15 @@ int weir_devinfo_is_pci(const struct weir_devinfo *info, const char *addr)
 }
 
 /* The only entry of a directory under the device's. */
-static bool only_entry(const struct weir_devinfo *info, const char *dirname,
-		       char *name)
+static bool only_entry(const char *dev, const char *dirname, char *name)
 {
-	char path[2 * DEVICE_PATH];
+	char place[DEVICE_PATH], path[2 * DEVICE_PATH];
 	struct dirent *e;
 	bool found = false;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/%s", info->sysfs, dirname);
+	device_rdma_path(place, dev);
+	snprintf(path, sizeof(path), "%s/%s", place, dirname);
 	dir = weir_fault("opendir") ? NULL : opendir(path);
 	if (!dir)
 		return false;
@@ -250,18 +263,19 @@ static bool only_entry(const struct weir_devinfo *info, const char *dirname,
 static int iface_find(const struct weir_devinfo *info, const char *call,
 		      char name[IFNAMSIZ])
 {
-	int err = not_rdma(info, call);
+	char dev[64];
+	int err = name_of(info, call, dev);
 
 	if (err)
 		return err;
-	err = device_sysfs_read(info, PORT "gid_attrs/ndevs/0", name, IFNAMSIZ);
-	if (err && !only_entry(info, "device/net", name))
-		err = device_sysfs_read(info, "parent", name, IFNAMSIZ);
+	err = device_sysfs_read(dev, PORT "gid_attrs/ndevs/0", name, IFNAMSIZ);
+	if (err && !only_entry(dev, "device/net", name))
+		err = device_sysfs_read(dev, "parent", name, IFNAMSIZ);
 	else
 		err = 0;
 	if (err || !*name)
 		return why(-ENOENT, "%s: %s has no network interface", call,
-			   info->caps.name);
+			   dev);
 	return 0;
 }
 
@@ -273,34 +287,34 @@ int weir_devinfo_iface(const struct weir_devinfo *info, char *buf, size_t size)
 	return err ? err : give("weir_devinfo_iface", buf, size, name);
 }
 
+/* Sets @dev to its name. */
 static int want_link(const struct weir_devinfo *info, const char *call,
-		     const char *wanted)
+		     const char *wanted, char dev[64])
 {
 	char link[32];
-	int err = not_rdma(info, call);
+	int err = name_of(info, call, dev);
 
 	if (err)
 		return err;
-	err = device_sysfs_read(info, PORT "link_layer", link, sizeof(link));
+	err = device_sysfs_read(dev, PORT "link_layer", link, sizeof(link));
 	if (err)
-		return system_said(call, info, "cannot read its link layer",
+		return system_said(call, dev, "cannot read its link layer",
 				   err);
 	if (strcmp(link, wanted))
 		return why(-EOPNOTSUPP, "%s: the link of %s is %s, not %s",
-			   call, info->caps.name, link, wanted);
+			   call, dev, link, wanted);
 	return 0;
 }
 
 static int mac_read(const char *iface, uint8_t *mac)
 {
-	struct weir_devinfo net = { .cls = NULL };
+	char place[DEVICE_PATH], s[32];
 	unsigned int b[6];
-	char s[32];
 	int err, i;
 
-	snprintf(net.sysfs, sizeof(net.sysfs), "%.40s/class/net/%s",
-		 device_sysfs, iface);
-	err = device_sysfs_read(&net, "address", s, sizeof(s));
+	snprintf(place, sizeof(place), "%.40s/class/net/%s", device_sysfs,
+		 iface);
+	err = read_line(place, "address", s, sizeof(s));
 	if (err)
 		return err;
 	if (sscanf(s, "%2x:%2x:%2x:%2x:%2x:%2x", &b[0], &b[1], &b[2], &b[3],
@@ -314,15 +328,15 @@ static int mac_read(const char *iface, uint8_t *mac)
 int weir_devinfo_mac(const struct weir_devinfo *info, uint8_t *mac)
 {
 	static const char call[] = "weir_devinfo_mac";
-	char iface[IFNAMSIZ];
-	int err = want_link(info, call, "Ethernet");
+	char iface[IFNAMSIZ], dev[64];
+	int err = want_link(info, call, "Ethernet", dev);
 
 	if (!err)
 		err = iface_find(info, call, iface);
 	if (err)
 		return err;
 	err = mac_read(iface, mac);
-	return err ? system_said(call, info, "no address of its interface",
+	return err ? system_said(call, dev, "no address of its interface",
 				 err) : 0;
 }
 
@@ -344,7 +358,7 @@ static int address_find(const struct weir_devinfo *info, const char *call,
 	if (err)
 		return err;
 	if (weir_fault("getifaddrs") || getifaddrs(&all))
-		return system_said(call, info, "no addresses", -ENOMEM);
+		return why(-ENOMEM, "%s: no addresses of %s", call, iface);
 	for (a = all; a; a = a->ifa_next)
 		if (!strcmp(a->ifa_name, iface) && a->ifa_addr &&
 		    a->ifa_addr->sa_family == family)
@@ -354,8 +368,8 @@ static int address_find(const struct weir_devinfo *info, const char *call,
 	freeifaddrs(all);
 	if (a)
 		return 0;
-	return why(-ENOENT, "%s: the interface %s of %s has no such address",
-		   call, iface, info->caps.name);
+	return why(-ENOENT, "%s: the interface %s has no such address", call,
+		   iface);
 }
 
 int weir_devinfo_ipv4(const struct weir_devinfo *info, uint8_t *addr)
@@ -371,14 +385,14 @@ int weir_devinfo_ipv6(const struct weir_devinfo *info, uint8_t *addr)
 int weir_devinfo_lid(const struct weir_devinfo *info, uint16_t *lid)
 {
 	static const char call[] = "weir_devinfo_lid";
-	char s[16];
-	int err = want_link(info, call, "InfiniBand");
+	char s[16], dev[64];
+	int err = want_link(info, call, "InfiniBand", dev);
 
 	if (err)
 		return err;
-	err = device_sysfs_read(info, PORT "lid", s, sizeof(s));
+	err = device_sysfs_read(dev, PORT "lid", s, sizeof(s));
 	if (err)
-		return system_said(call, info, "cannot read its LID", err);
+		return system_said(call, dev, "cannot read its LID", err);
 	*lid = (uint16_t)strtoul(s, NULL, 0);
 	return 0;
 }

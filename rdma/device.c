@@ -13,12 +13,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <weir/dm.h>
 #include <weir/domain.h>
 #include <weir/mmap.h>
 
 #include "base/alloc.h"
 #include "base/why.h"
-#include "mem/dm-internal.h"
 #include "rdma/device.h"
 
 /* The features of an RDMA device, as its driver reports them. */
@@ -143,22 +143,24 @@ static bool has_import(struct ibv_context *ctx)
 }
 
 /* soft-RoCE and the like hang on no bus. */
-static bool is_virtual(const struct weir_devinfo *info)
+static bool is_virtual(const char *name)
 {
-	char *path = realpath(info->sysfs, NULL);
-	bool yes = path && strstr(path, "/devices/virtual/");
+	char place[DEVICE_PATH], *path;
+	bool yes;
+
+	device_rdma_path(place, name);
+	path = realpath(place, NULL);
+	yes = path && strstr(path, "/devices/virtual/");
 
 	free(path);
 	return yes;
 }
 
-static void describe(struct weir_devinfo *info, struct ibv_context *ctx,
+static void describe(struct weir_device_caps *caps, struct ibv_context *ctx,
 		     const struct ibv_device_attr_ex *attr)
 {
-	struct weir_device_caps *caps = &info->caps;
-
 	caps->flags = WEIR_DEVICE_USABLE;
-	if (is_virtual(info))
+	if (is_virtual(caps->name))
 		caps->flags |= WEIR_DEVICE_SOFTWARE;
 	caps->caps = WEIR_DEVICE_CAP_MMAP | device_verbs_caps(attr);
 	caps->domains = WEIR_DEVICE_BIT(WEIR_DOMAIN_SYSTEM) |
@@ -185,7 +187,7 @@ static void describe(struct weir_devinfo *info, struct ibv_context *ctx,
 
 /* If access is denied, rdma-core's errno is that of a later attempt: use
  * EACCES. */
-static void say_unusable(struct weir_devinfo *info, const char *what, int err,
+static void say_unusable(struct weir_device_caps *caps, const char *what, int err,
 			 const struct ibv_device *ibdev)
 {
 	char node[sizeof(ibdev->dev_name) + 32];
@@ -193,48 +195,50 @@ static void say_unusable(struct weir_devinfo *info, const char *what, int err,
 	snprintf(node, sizeof(node), "/dev/infiniband/%s", ibdev->dev_name);
 	if (access(node, R_OK | W_OK) && errno == EACCES)
 		err = EACCES;
-	snprintf(info->caps.why, sizeof(info->caps.why), "%s: %s%s%s", what,
+	snprintf(caps->why, sizeof(caps->why), "%s: %s%s%s", what,
 		 strerror(err), err == EACCES ? "; let this user read and "
 		 "write " : "", err == EACCES ? node : "");
 }
 
-static int add(struct device_list *list, struct ibv_device *ibdev)
+static void ask(struct weir_device_caps *caps, struct ibv_device *ibdev)
 {
-	const char *name = ibv_get_device_name(ibdev);
+	struct ibv_context *ctx = open_context(ibdev);
 	struct ibv_device_attr_ex attr;
-	struct weir_devinfo *info;
-	struct ibv_context *ctx;
 	int err;
 
-	if (!device_list_wants(list, name))
-		return 0;
-	info = device_list_add(list, &device_verbs, name);
-	if (!info)
-		return -ENOMEM;
-	device_rdma_locate(info);
-	ctx = open_context(ibdev);
 	if (!ctx) {
-		say_unusable(info, "it cannot be opened", -error(), ibdev);
-		return 0;
+		say_unusable(caps, "it cannot be opened", -error(), ibdev);
+		return;
 	}
 	memset(&attr, 0, sizeof(attr));
 	err = weir_fault("ibv_query_device") ? EIO :
 	      ibv_query_device_ex(ctx, NULL, &attr);
 	if (err)
-		say_unusable(info, "it does not tell what it can do", err,
+		say_unusable(caps, "it does not tell what it can do", err,
 			     ibdev);
 	else
-		describe(info, ctx, &attr);
+		describe(caps, ctx, &attr);
 	ibv_close_device(ctx);
-	return 0;
 }
 
-static int list_verbs(const struct device_class *cls, struct device_list *list)
+static int add(struct weir_provider_list *list, struct ibv_device *ibdev)
+{
+	const char *name = ibv_get_device_name(ibdev);
+	struct weir_device_caps caps;
+
+	if (!weir_provider_list_wants(list, name))
+		return 0;
+	device_rdma_begin(&caps, name);
+	ask(&caps, ibdev);
+	return weir_provider_list_add(list, &caps);
+}
+
+static int list_verbs(void *arg, struct weir_provider_list *list)
 {
 	int n, i, err = 0;
 	struct ibv_device **devs = get_list(&n);
 
-	(void)cls;
+	(void)arg;
 	for (i = 0; i < n && !err; i++)
 		err = add(list, devs[i]);
 	if (devs)
@@ -270,33 +274,36 @@ static struct ibv_context *open_by_name(const char *name)
 	return ctx;
 }
 
-static int open_verbs(struct weir_device *dev)
+static int open_verbs(void *arg, struct weir_device *dev, void **card)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct weir_device_caps caps = { .size = sizeof(caps) };
 	struct device_verbs_open *v = mem_calloc(1, sizeof(*v));
 	int err;
 
+	(void)arg;
 	if (!v)
 		return why(-ENOMEM, "weir_device_open: no memory");
 	pthread_once(&once, care_for_fork);
-	v->ctx = open_by_name(device_name(dev));
+	weir_devinfo_caps(weir_device_info(dev), &caps);
+	memcpy(v->name, caps.name, sizeof(v->name));
+	v->ctx = open_by_name(v->name);
 	if (v->ctx)
 		v->pd = alloc_pd(v->ctx);
 	if (v->pd) {
-		dev->priv = v;
+		*card = v;
 		return 0;
 	}
 	err = error();
 	if (v->ctx)
 		ibv_close_device(v->ctx);
 	free(v);
-	return why(err, "weir_device_open: %s: %s", device_name(dev),
-		   strerror(-err));
+	return why(err, "weir_device_open: %s: %s", caps.name, strerror(-err));
 }
 
-static void close_verbs(struct weir_device *dev)
+static void close_verbs(void *card)
 {
-	struct device_verbs_open *v = dev->priv;
+	struct device_verbs_open *v = card;
 
 	if (!ibv_dealloc_pd(v->pd))
 		ibv_close_device(v->ctx);
@@ -332,69 +339,78 @@ static unsigned int access_of(uint32_t permissions)
  * Addresses of a dma-buf begin with its offset in a page, because the driver
  * requires the address to have the same one; those of device memory begin at 0.
  */
-static struct ibv_mr *reg(struct ibv_pd *pd, const struct device_range *range)
+static struct ibv_mr *reg(struct ibv_pd *pd,
+			  const struct weir_provider_range *range)
 {
 	unsigned int access = access_of(range->permissions) |
-			      (range->windows ? IBV_ACCESS_MW_BIND : 0u);
+			      (range->flags & WEIR_PROVIDER_RANGE_MW ?
+				       IBV_ACCESS_MW_BIND : 0u);
 
 	if (fails("ibv_reg_mr", ENOMEM))
 		return NULL;
 	switch (range->kind) {
-	case DEVICE_RANGE_DM:
-		return ibv_reg_dm_mr(pd, range->dm->priv, range->off,
-				     range->len,
+	case WEIR_PROVIDER_RANGE_DM:
+		return ibv_reg_dm_mr(pd, weir_provider_dm_data(range->dm),
+				     range->off, range->len,
 				     access | IBV_ACCESS_ZERO_BASED);
-	case DEVICE_RANGE_DMABUF:
+	case WEIR_PROVIDER_RANGE_DMABUF:
 		return ibv_reg_dmabuf_mr(pd, range->off, range->len,
-					 range->addr ? (uintptr_t)range->addr :
-						       range->off,
+					 device_range_start(range),
 					 range->fd, (int)access);
 	default:
 		return ibv_reg_mr(pd, range->addr, range->len, access);
 	}
 }
 
-static int say_why_not(const struct weir_device *dev,
-		       const struct device_range *range, int err)
+uint64_t device_range_start(const struct weir_provider_range *range)
 {
-	const char *name = device_name(dev);
-	struct rlimit lim;
-
-	if (err == -ENOMEM && range->kind == DEVICE_RANGE_MEM &&
-	    !getrlimit(RLIMIT_MEMLOCK, &lim) && lim.rlim_cur != RLIM_INFINITY)
-		return why(err, "weir_mmap_keys: %s cannot register %zu KiB: "
-			   "the limit of locked memory is %llu KiB; raise it "
-			   "with ulimit -l or LimitMEMLOCK=", name,
-			   (range->len + 1023) >> 10,
-			   (unsigned long long)lim.rlim_cur >> 10);
-	if (err == -EFAULT)
-		return why(err, "weir_mmap_keys: %s cannot register %zu bytes: "
-			   "they are not all mapped, cannot be written to, or "
-			   "are no ordinary memory", name, range->len);
-	return why(err, "weir_mmap_keys: %s cannot register %zu bytes: %s",
-		   name, range->len, strerror(-err));
+	if (range->kind == WEIR_PROVIDER_RANGE_DM)
+		return 0;
+	return range->addr ? (uintptr_t)range->addr : range->off;
 }
 
-static int register_mr(struct weir_device *dev,
-		       const struct device_range *range, struct device_mr *ret)
+static int say_why_not(const char *name, const struct weir_provider_range *range,
+		       int err)
 {
-	const struct device_verbs_open *v = dev->priv;
+	unsigned long long len = range->len;
+	struct rlimit lim;
+
+	if (err == -ENOMEM && range->kind == WEIR_PROVIDER_RANGE_MEM &&
+	    !getrlimit(RLIMIT_MEMLOCK, &lim) && lim.rlim_cur != RLIM_INFINITY)
+		return why(err, "weir_mmap_keys: %s cannot register %llu KiB: "
+			   "the limit of locked memory is %llu KiB; raise it "
+			   "with ulimit -l or LimitMEMLOCK=", name,
+			   (len + 1023) >> 10,
+			   (unsigned long long)lim.rlim_cur >> 10);
+	if (err == -EFAULT)
+		return why(err, "weir_mmap_keys: %s cannot register %llu bytes: "
+			   "they are not all mapped, cannot be written to, or "
+			   "are no ordinary memory", name, len);
+	return why(err, "weir_mmap_keys: %s cannot register %llu bytes: %s",
+		   name, len, strerror(-err));
+}
+
+int device_mr_register(void *card, const struct weir_provider_range *range,
+		       struct weir_provider_key *ret)
+{
+	const struct device_verbs_open *v = card;
 	struct ibv_mr *mr = reg(v->pd, range);
 
 	if (!mr)
-		return say_why_not(dev, range, error());
-	ret->priv = mr;
+		return say_why_not(v->name, range, error());
+	ret->data = mr;
 	ret->lkey = mr->lkey;
 	ret->rkey = mr->rkey;
 	return 0;
 }
 
-static int deregister_mr(struct weir_device *dev, const struct device_mr *mr)
+int device_mr_deregister(void *card, const struct weir_provider_key *key)
 {
-	int err = weir_fault("ibv_dereg_mr") ? EBUSY : ibv_dereg_mr(mr->priv);
+	const struct device_verbs_open *v = card;
+	int err = weir_fault("ibv_dereg_mr") ? EBUSY : ibv_dereg_mr(key->data);
 
-	return !err ? 0 : why(-err, "%s keeps its registration: %s",
-			      device_name(dev), strerror(err));
+	return !err ? 0 : why(-err, "%s keeps its registration: %s", v->name,
+			      strerror(err));
 }
 
 /* Device memory. */
@@ -403,14 +419,14 @@ static int deregister_mr(struct weir_device *dev, const struct device_mr *mr)
  * mana's driver does not set the pointers to the copy functions in the device
  * memory that it allocates, so they cannot be tested for NULL.
  */
-static bool driver_copies(const struct weir_dm *dm, const struct ibv_dm *ibdm)
+static bool driver_copies(const char *name, const struct ibv_dm *ibdm)
 {
-	char path[DEVICE_PATH + 16], driver[DEVICE_PATH];
+	char place[DEVICE_PATH], path[DEVICE_PATH + 16], driver[DEVICE_PATH];
 	const char *base;
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "%s/device/driver",
-		 dm->device->info.sysfs);
+	device_rdma_path(place, name);
+	snprintf(path, sizeof(path), "%s/device/driver", place);
 	n = readlink(path, driver, sizeof(driver) - 1);
 	driver[n > 0 ? n : 0] = '\0';
 	base = strrchr(driver, '/');
@@ -419,123 +435,126 @@ static bool driver_copies(const struct weir_dm *dm, const struct ibv_dm *ibdm)
 	return ibdm->memcpy_to_dm && ibdm->memcpy_from_dm;
 }
 
-static int dm_made(struct weir_dm *dm, struct ibv_dm *made, const char *call)
+static const char *name_of(const struct ibv_dm *ibdm)
+{
+	return ibv_get_device_name(ibdm->context->device);
+}
+
+static int dm_made(const struct device_verbs_open *v, struct ibv_dm *made,
+		   uint64_t len, struct weir_provider_dm *ret, const char *call)
 {
 	int err;
 
 	if (made) {
-		dm->priv = made;
-		dm->copies = driver_copies(dm, made);
+		ret->data = made;
+		ret->copies = driver_copies(v->name, made);
 		return 0;
 	}
 	err = error();
-	return why(err, "%s: %s refuses %zu bytes: %s", call,
-		   device_name(dm->device), dm->len, strerror(-err));
+	return why(err, "%s: %s refuses %llu bytes: %s", call, v->name,
+		   (unsigned long long)len, strerror(-err));
 }
 
-static struct ibv_context *context_of(const struct weir_dm *dm)
+static int verbs_dm_alloc(void *card, size_t len, uint32_t log_align,
+			  struct weir_provider_dm *ret)
 {
-	return ((const struct device_verbs_open *)dm->device->priv)->ctx;
-}
-
-static int verbs_dm_alloc(struct weir_dm *dm, uint32_t log_align)
-{
+	const struct device_verbs_open *v = card;
 	struct ibv_alloc_dm_attr attr = {
-		.length = dm->len, .log_align_req = log_align,
+		.length = len, .log_align_req = log_align,
 	};
 	struct ibv_dm *made = NULL;
 
 	if (!fails("ibv_alloc_dm", ENOMEM))
-		made = ibv_alloc_dm(context_of(dm), &attr);
-	return dm_made(dm, made, "weir_dm_alloc");
+		made = ibv_alloc_dm(v->ctx, &attr);
+	return dm_made(v, made, len, ret, "weir_dm_alloc");
 }
 
-static int verbs_dm_import(struct weir_dm *dm,
-			   const struct weir_dm_token *token)
+static int verbs_dm_import(void *card, const struct weir_dm_token *token,
+			   struct weir_provider_dm *ret)
 {
+	const struct device_verbs_open *v = card;
 	struct ibv_dm *made = NULL;
 
 	if (!fails("ibv_import_dm", ENOMEM))
-		made = ibv_import_dm(context_of(dm), token->handle);
-	return dm_made(dm, made, "weir_dm_import");
+		made = ibv_import_dm(v->ctx, token->handle);
+	return dm_made(v, made, token->len, ret, "weir_dm_import");
 }
 
-static int verbs_dm_release(struct weir_dm *dm)
+static int verbs_dm_release(void *card, void *dm, int imported)
 {
+	const struct device_verbs_open *v = card;
 	int err;
 
-	if (dm->imported) {
-		ibv_unimport_dm(dm->priv);
+	if (imported) {
+		ibv_unimport_dm(dm);
 		return 0;
 	}
-	err = ibv_free_dm(dm->priv);
-	if (err)
-		return why(-err, "weir_dm_free: %s: %s",
-			   device_name(dm->device), strerror(err));
-	return 0;
+	err = ibv_free_dm(dm);
+	return !err ? 0 : why(-err, "weir_dm_free: %s: %s", v->name,
+			      strerror(err));
 }
 
-static int say_copied(const struct weir_dm *dm, const char *call, int err)
+static int say_copied(const struct ibv_dm *ibdm, const char *call, int err)
 {
-	return err ? why(-err, "%s: %s: %s", call, device_name(dm->device),
+	return err ? why(-err, "%s: %s: %s", call, name_of(ibdm),
 			 strerror(err)) : 0;
 }
 
-static int verbs_dm_copy_to(struct weir_dm *dm, uint64_t off, const void *src,
-			    size_t len)
+static int verbs_dm_copy_to(void *dm, uint64_t off, const void *src, size_t len)
 {
 	return say_copied(dm, "weir_dm_copy_to",
-			  ibv_memcpy_to_dm(dm->priv, off, src, len));
+			  ibv_memcpy_to_dm(dm, off, src, len));
 }
 
-static int verbs_dm_copy_from(void *dst, struct weir_dm *dm, uint64_t off,
-			      size_t len)
+static int verbs_dm_copy_from(void *dst, void *dm, uint64_t off, size_t len)
 {
 	return say_copied(dm, "weir_dm_copy_from",
-			  ibv_memcpy_from_dm(dst, dm->priv, off, len));
+			  ibv_memcpy_from_dm(dst, dm, off, len));
 }
 
-static int verbs_dm_export(struct weir_dm *dm, struct weir_dm_token *token)
+static int verbs_dm_export(void *dm, struct weir_dm_token *token)
 {
-	const struct ibv_dm *ibdm = dm->priv;
+	const struct ibv_dm *ibdm = dm;
 
 	if (!(ibdm->comp_mask & IBV_DM_MASK_HANDLE))
 		return why(-EOPNOTSUPP, "weir_dm_export: the driver of %s "
-			   "names no handle", device_name(dm->device));
+			   "names no handle", name_of(ibdm));
 	token->handle = ibdm->handle;
 	return 0;
 }
 
-static int verbs_dm_dmabuf_fd(struct weir_dm *dm)
+static int verbs_dm_dmabuf_fd(void *dm)
 {
 	int fd, err;
 
 	errno = 0;
-	fd = ibv_dm_export_dmabuf_fd(dm->priv);
+	fd = ibv_dm_export_dmabuf_fd(dm);
 	if (fd >= 0)
 		return fd;
 	err = error();
-	return why(err, "weir_dm_dmabuf_fd: %s: %s", device_name(dm->device),
+	return why(err, "weir_dm_dmabuf_fd: %s: %s", name_of(dm),
 		   strerror(-err));
 }
 
-static const struct dm_ops verbs_dm_ops = {
+static const struct weir_provider_dm_ops verbs_dm_ops = {
+	.size = sizeof(verbs_dm_ops),
 	.alloc = verbs_dm_alloc,
-	.import = verbs_dm_import,
 	.release = verbs_dm_release,
 	.copy_to = verbs_dm_copy_to,
 	.copy_from = verbs_dm_copy_from,
-	.export = verbs_dm_export,
+	.get_token = verbs_dm_export,
+	.import = verbs_dm_import,
 	.dmabuf_fd = verbs_dm_dmabuf_fd,
 };
 
-const struct device_class device_verbs = {
-	.kind = WEIR_DEVICE_RDMA,
-	.list = list_verbs,
-	.open = open_verbs,
-	.close = close_verbs,
-	.dm = &verbs_dm_ops,
-	.mr_register = register_mr,
-	.mr_deregister = deregister_mr,
-	.mws_drop = mmap_mws_drop,
-};
+struct weir_provider *verbs_provider;
+
+void device_provide(struct weir_provider_ops *ops)
+{
+	ops->list = list_verbs;
+	ops->open = open_verbs;
+	ops->close = close_verbs;
+	ops->mem_register = device_mr_register;
+	ops->mem_deregister = device_mr_deregister;
+	ops->dm = &verbs_dm_ops;
+}

@@ -7,42 +7,56 @@
  * domain.
  */
 
-#include "mem/device-internal.h"
-
-extern const struct device_class device_verbs;
+#include <weir/device.h>
+#include <weir/provider.h>
 
 struct ibv_context;
-struct ibv_device_attr_ex;
 struct ibv_pd;
+
+#define DEVICE_PATH 128		/* Capacity for a path under /sys. */
+
+/* The provider of RDMA devices. */
+extern struct weir_provider *verbs_provider;
+void device_provide(struct weir_provider_ops *ops); /* Its devices. */
 
 struct device_verbs_open {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
+	char name[64];
 };
 
 /* Returns the part of an open device; NULL if it is no RDMA device. */
 static inline const struct device_verbs_open *device_verbs_of(
 	const struct weir_device *dev)
 {
-	return dev->info.caps.kind == WEIR_DEVICE_RDMA ? dev->priv : NULL;
+	return weir_provider_card(verbs_provider, dev);
 }
 
-/*
- * mw.c: free the windows on the memory of @md, under its mmap's lock. Returns
- * 0, or the driver's errno, with a message.
- */
-int mmap_mws_drop(struct mmap_device *md);
+/* .mem_register() and .mem_deregister() of the provider. */
+int device_mr_register(void *card, const struct weir_provider_range *range,
+		       struct weir_provider_key *ret);
+int device_mr_deregister(void *card, const struct weir_provider_key *key);
+
+/* The address at which a device sees @range. */
+uint64_t device_range_start(const struct weir_provider_range *range);
+
+/* mw.c: .unbind() of the provider: free the windows on the memory of an mmap. */
+int mmap_mws_drop(void *card, void **slot);
 
 /* The path of /sys; tests have a tree of their own. */
 extern const char *device_sysfs;
+
+/* The directory there of the RDMA device @name. */
+void device_rdma_path(char path[DEVICE_PATH], const char *name);
 
 /*
  * device-id.c: add the RDMA devices of /sys that @list does not have, as
  * unusable for @reason.  Returns 0 or -ENOMEM.
  */
-int device_rdma_rest(struct device_list *list, const char *reason);
+int device_rdma_rest(struct weir_provider_list *list, const char *reason);
 
-/* Find the RDMA device of @info in /sys: ->sysfs, and its NUMA node. */
-void device_rdma_locate(struct weir_devinfo *info);
+/* Set the name and the NUMA node of an RDMA device, and what else is the same for
+ * each. */
+void device_rdma_begin(struct weir_device_caps *caps, const char *name);
 
 #endif /* RDMA_DEVICE_H */

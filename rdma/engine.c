@@ -13,15 +13,7 @@
 #include "base/why.h"
 #include "rdma/engine.h"
 
-uint32_t verbs_place;
 size_t verbs_area;
-
-void verbs_area_find(void)
-{
-	struct weir_job job;
-
-	verbs_area = (size_t)((char *)weir_job_area(&job) - (char *)&job);
-}
 
 static bool is_remote(const struct weir_domain *domain)
 {
@@ -146,7 +138,7 @@ static int verbs_check_keys(struct verbs_queue *q, struct weir_job *job)
 
 /* Refuse only for a known device: without a connection the start fails with an
  * errno of its own, and the next connection may be on another device. */
-static bool verbs_can_atomic(const struct weir_dma *dma,
+static bool verbs_can_atomic(const struct verbs_engine *engine,
 			     const struct weir_domain *domain, const char **why)
 {
 	const struct weir_conn *c;
@@ -155,7 +147,7 @@ static bool verbs_can_atomic(const struct weir_dma *dma,
 	if (!is_remote(domain))
 		return false;
 	c = weir_domain_link(domain);
-	if (!c || !dma || c->r != dma->r || !c->device_ref ||
+	if (!c || c->r != engine->r || !c->device_ref ||
 	    c->device_ref->device->attr.atomic_cap != IBV_ATOMIC_NONE)
 		return true;
 	*why = "the device of the connection does no atomics";
@@ -282,30 +274,30 @@ static bool is_small(const struct verbs_queue *q, const struct weir_job *job)
 }
 
 /* Have its flush post what @q has. */
-static void hang_on(struct weir_dma *dma, struct verbs_queue *q)
+static void hang_on(struct verbs_engine *engine, struct verbs_queue *q)
 {
-	if (q->posted == q->tail || q->dma == dma)
+	if (q->posted == q->tail || q->engine == engine)
 		return;
-	if (q->dma) {
+	if (q->engine) {
 		verbs_post(q);
 		return;
 	}
-	q->dma = dma;
-	q->next = verbs_dma(dma)->unposted;
-	q->pprev = &verbs_dma(dma)->unposted;
+	q->engine = engine;
+	q->next = engine->unposted;
+	q->pprev = &engine->unposted;
 	if (q->next)
 		q->next->pprev = &q->next;
-	verbs_dma(dma)->unposted = q;
+	engine->unposted = q;
 }
 
 static void hang_off(struct verbs_queue *q)
 {
-	if (!q->dma)
+	if (!q->engine)
 		return;
 	*q->pprev = q->next;
 	if (q->next)
 		q->next->pprev = q->pprev;
-	q->dma = NULL;
+	q->engine = NULL;
 }
 
 static struct verbs_job *set_up(struct weir_job *job)
@@ -357,7 +349,7 @@ static int too_late(const struct weir_conn *c, struct weir_job *job)
 
 static int start(void *arg, struct weir_job *job)
 {
-	struct weir_dma *dma = arg;
+	struct verbs_engine *engine = arg;
 	struct verbs_queue *q;
 	struct verbs_job *v;
 	struct weir_conn *c;
@@ -367,7 +359,7 @@ static int start(void *arg, struct weir_job *job)
 	c = conn_of(job);
 	if (!c || !c->queue || c->state != WEIR_CONN_ESTABLISHED)
 		return too_late(c, job);
-	if (c->r != dma->r)
+	if (c->r != engine->r)
 		return -EXDEV;
 	q = c->queue;
 	v->q = q;
@@ -384,7 +376,7 @@ static int start(void *arg, struct weir_job *job)
 		return err;
 	verbs_enqueue(q, job);
 	verbs_pump(q);
-	hang_on(dma, q);
+	hang_on(engine, q);
 	return 0;
 }
 
@@ -405,27 +397,52 @@ static void cancel(void *arg, struct weir_job *job)
 
 static void flush(void *arg)
 {
-	struct weir_dma *dma = arg;
+	struct verbs_engine *engine = arg;
 	struct verbs_queue *q;
 
-	while ((q = verbs_dma(dma)->unposted)) {
+	while ((q = engine->unposted)) {
 		hang_off(q);
 		verbs_post(q);
 	}
 }
 
-const struct engine_kind engine_verbs = {
-	.ops = {
-		.size = sizeof(struct weir_engine_ops),
-		.name = "verbs",
-		.can = can,
-		.start = start,
-		.cancel = cancel,
-		.flush = flush,
-		.verify = verify,
-	},
-	.serves_peers = true,
+static int engine_open(void *arg, struct weir_reactor *r, void **engine)
+{
+	struct verbs_engine *e = mem_calloc(1, sizeof(*e));
+
+	(void)arg;
+	if (!e)
+		return why(-ENOMEM, "weir_dma_create: no memory");
+	e->r = r;
+	*engine = e;
+	return 0;
+}
+
+static void engine_close(void *engine)
+{
+	free(engine);
+}
+
+static const struct weir_engine_ops engine_ops = {
+	.size = sizeof(engine_ops),
+	.name = "verbs",
+	.can = can,
+	.start = start,
+	.cancel = cancel,
+	.flush = flush,
+	.flags = WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES,
+	.verify = verify,
 };
+
+void verbs_engine_provide(struct weir_provider_ops *ops)
+{
+	struct weir_job job;
+
+	verbs_area = (size_t)((char *)weir_job_area(&job) - (char *)&job);
+	ops->engine = &engine_ops;
+	ops->engine_open = engine_open;
+	ops->engine_close = engine_close;
+}
 
 /* The queue of a QP. */
 

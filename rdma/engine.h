@@ -59,20 +59,12 @@ struct verbs_wr {
 };
 
 /* The engine's state in a context. */
-struct verbs_dma {
+struct verbs_engine {
+	struct weir_reactor *r;
 	struct verbs_queue *unposted;	/* Posted at the flush. */
 };
 
-_Static_assert(sizeof(struct verbs_dma) <= sizeof(((struct engine *)0)->priv),
-	       "there is capacity for it");
-
-extern const struct engine_kind engine_verbs;
-extern uint32_t verbs_place;	/* The engine's place in a context. */
-
-static inline struct verbs_dma *verbs_dma(const struct weir_dma *dma)
-{
-	return (struct verbs_dma *)(uintptr_t)dma->engines[verbs_place].priv;
-}
+void verbs_engine_provide(struct weir_provider_ops *ops);
 
 /* Jobs that have more to post, first come first served. */
 struct verbs_list {
@@ -101,7 +93,7 @@ struct verbs_queue {
 	struct weir_job *writers, **writers_last; /* Waiting, oldest first. */
 	uint64_t tickets;		/* Given to writers and messages. */
 	unsigned int turn;		/* Writers or readers. */
-	struct weir_dma *dma;		/* Its flush posts; NULL: none. */
+	struct verbs_engine *engine;	/* Its flush posts; NULL: none. */
 	struct verbs_queue *next, **pprev;
 	uint64_t *words;		/* What atomics fetch, by place; NULL: */
 	struct ibv_mr *words_mr;	/* there were none yet. */
@@ -131,7 +123,6 @@ _Static_assert(sizeof(struct verbs_job) <= WEIR_JOB_AREA, "in a job's area");
 /* engine.c: where the area of a job is, which is asked for too often for a
  * call. */
 extern size_t verbs_area;
-void verbs_area_find(void);
 
 static inline struct verbs_job *verbs_job(struct weir_job *job)
 {

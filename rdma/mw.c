@@ -47,7 +47,7 @@ struct mmap_mw {
 	enum place place;
 	bool narrow; /* Else there is none, and the key is */
 	struct ibv_mw *mw; /* that of the region. */
-	struct device_mr own; /* A region for this part alone; */
+	struct weir_provider_key own; /* A region for this part alone; */
 	bool has_own; /* else it is the mmap's. */
 	bool abandoned; /* Only the mmap has it. */
 	uint32_t rkey;
@@ -66,11 +66,22 @@ static unsigned int access_of(uint32_t permissions)
 						      0u);
 }
 
+static const char *name_of(const struct weir_device *device)
+{
+	return device_verbs_of(device)->name;
+}
+
+/* Of device memory and of dma-bufs there are no windows. */
 static bool has_mws(const struct weir_mmap *mmap,
 		    const struct weir_device *device)
 {
-	return device_can(device, WEIR_DEVICE_CAP_MW) && mmap->cpu &&
-	       mmap->range != MMAP_DMABUF;
+	struct weir_device_caps caps = { .size = sizeof(caps) };
+	struct weir_provider_range range;
+
+	weir_devinfo_caps(weir_device_info(device), &caps);
+	weir_mmap_part(mmap, 0, 1, 0, &range);
+	return caps.caps & WEIR_DEVICE_CAP_MW &&
+	       range.kind == WEIR_PROVIDER_RANGE_MEM && range.addr;
 }
 
 static int check_opts(const struct weir_mmap *mmap,
@@ -83,7 +94,7 @@ static int check_opts(const struct weir_mmap *mmap,
 		return why(-EOPNOTSUPP,
 			   "%s: device %s has no memory windows, "
 			   "or none over memory of this kind",
-			   call, device_name(device));
+			   call, name_of(device));
 	if (!opts->permissions || opts->permissions & ~has)
 		return why(-EACCES,
 			   "%s: a window with permissions %#x, and "
@@ -98,35 +109,23 @@ static int check_opts(const struct weir_mmap *mmap,
 	return 0;
 }
 
-static int check_mmap(struct weir_mmap *mmap, struct weir_device *device,
-		      const char *call)
-{
-	if (mmap_may_take(mmap))
-		return why(-EBADFD, "%s: the mmap is not started", call);
-	if (!*mmap_find_device(mmap, device))
-		return why(-ENOENT,
-			   "%s: device %s is none of the mmap's; see "
-			   "weir_mmap_add_device()",
-			   call, device_name(device));
-	return 0;
-}
-
 /* Without a window its rights are the region's; else the region has none. */
 static int register_own(struct mmap_mw *w, const struct weir_mmap *mmap,
 			const struct mmap_mw_opts *opts)
 {
-	struct device_range range = mmap_range_of_part(
-		mmap, opts->off, opts->len, opts->permissions);
+	struct weir_provider_range range;
 	int err;
 
-	range.windows = w->narrow;
+	weir_mmap_part(mmap, opts->off, opts->len, opts->permissions, &range);
+	range.flags = w->narrow ? WEIR_PROVIDER_RANGE_MW : 0;
 	if (w->narrow)
 		range.permissions &= ~MMAP_RDMA;
-	err = w->device->info.cls->mr_register(w->device, &range, &w->own);
+	err = device_mr_register((void *)(uintptr_t)device_verbs_of(w->device),
+				 &range, &w->own);
 	w->has_own = !err;
 	if (err || w->narrow)
 		return err;
-	w->info.addr = device_range_address(&range);
+	w->info.addr = device_range_start(&range);
 	w->rkey = w->own.rkey;
 	w->place = BOUND;
 	return 0;
@@ -152,42 +151,62 @@ static int make_mw(struct mmap_mw *w, const char *call)
 		return 0;
 	err = errno > 0 ? errno : EIO;
 	return why(-err, "%s: %s makes no memory window: %s", call,
-		   device_name(w->device), strerror(err));
+		   name_of(w->device), strerror(err));
 }
 
 static void mmap_mw_abandon(struct mmap_mw *w);
 
-static void link_to(struct mmap_mw *w, struct mmap_device *md)
+static void link_to(struct mmap_mw *w, struct mmap_mw **first)
 {
 	pthread_mutex_lock(&mw_lock);
-	w->next = md->windows;
-	w->pprev = &md->windows;
+	w->next = *first;
+	w->pprev = first;
 	if (w->next)
 		w->next->pprev = &w->next;
-	md->windows = w;
+	*first = w;
 	pthread_mutex_unlock(&mw_lock);
 }
 
-/* Under the mmap's lock.  All of the mmap is one region already. */
-static int make(struct mmap_mw *w, struct weir_mmap *mmap,
-		const struct mmap_mw_opts *opts, const char *call)
-{
-	struct mmap_device *md;
-	int err = check_mmap(mmap, w->device, call);
+/* What make() is to make. */
+struct making {
+	struct mmap_mw *w;
+	const struct weir_mmap *mmap;
+	const struct mmap_mw_opts *opts;
+	const char *call;
+};
 
-	if (err)
-		return err;
-	md = *mmap_find_device(mmap, w->device);
-	if (w->narrow && opts->len == mmap->len && md->registered)
-		w->info.mr = md->mr.priv;
+/* For weir_mmap_bind().  All of the mmap is one region already. */
+static int make(void *arg, const struct weir_provider_binding *binding)
+{
+	const struct making *m = arg;
+	struct mmap_mw *w = m->w;
+	int err = 0;
+
+	if (w->narrow && m->opts->len == m->mmap->len && binding->registered)
+		w->info.mr = binding->key.data;
 	else
-		err = register_own(w, mmap, opts);
+		err = register_own(w, m->mmap, m->opts);
 	if (err)
 		return err;
 	if (w->has_own)
-		w->info.mr = w->own.priv;
-	link_to(w, md);
-	return w->narrow ? make_mw(w, call) : 0;
+		w->info.mr = w->own.data;
+	link_to(w, (struct mmap_mw **)(void *)binding->slot);
+	return w->narrow ? make_mw(w, m->call) : 0;
+}
+
+static int nothing(void *arg, const struct weir_provider_binding *binding)
+{
+	(void)arg, (void)binding;
+	return 0;
+}
+
+/* Whether the mmap is started and has the device. */
+static int check_mmap(struct weir_mmap *mmap, struct weir_device *device,
+		      const char *call)
+{
+	int err = weir_mmap_bind(mmap, device, nothing, NULL);
+
+	return err ? why_call(err, "weir_mmap_bind", call) : 0;
 }
 
 /* Report the first error, and not one of the clean-up. */
@@ -221,16 +240,15 @@ int mmap_mw_create(struct mmap_mw **ret, struct weir_mmap *mmap,
 	w->info.addr = (uintptr_t)mmap->addr + opts->off;
 	w->info.length = opts->len;
 	w->info.mw_access_flags = access_of(opts->permissions);
-	pthread_mutex_lock(&mmap->lock);
-	err = make(w, mmap, opts, call);
-	pthread_mutex_unlock(&mmap->lock);
+	err = weir_mmap_bind(mmap, device, make,
+			     &(struct making){ w, mmap, opts, call });
 	if (!err)
 		*ret = w;
 	else if (w->pprev)
 		return back_out(w, err);
 	else
 		free(w);
-	return err;
+	return why_call(err, "weir_mmap_bind", call);
 }
 
 /* Whether it has to be bound; else it has its key already. */
@@ -335,7 +353,8 @@ static int drop(struct mmap_mw *w)
 
 	debug_check(mutex_is_held(&mw_lock));
 	if (!err && w->has_own) {
-		err = w->device->info.cls->mr_deregister(w->device, &w->own);
+		err = device_mr_deregister(
+			(void *)(uintptr_t)device_verbs_of(w->device), &w->own);
 		w->has_own = err;
 	}
 	if (err || w->place == STALE)
@@ -386,12 +405,10 @@ static void mmap_mw_abandon(struct mmap_mw *w)
 }
 
 /* Refuse the stop if it cannot drop all windows. */
-static int refuse_drop(const struct mmap_device *md)
+static int refuse_drop(const struct mmap_mw *w)
 {
-	const struct mmap_mw *w;
-
 	debug_check(mutex_is_held(&mw_lock));
-	for (w = md->windows; w; w = w->next)
+	for (; w; w = w->next)
 		if (w->place == POSTED)
 			return why(-EBUSY,
 				   "a work request that binds or "
@@ -400,14 +417,15 @@ static int refuse_drop(const struct mmap_device *md)
 	return 0;
 }
 
-int mmap_mws_drop(struct mmap_device *md)
+int mmap_mws_drop(void *card, void **slot)
 {
-	struct mmap_mw *w;
+	struct mmap_mw **first = (struct mmap_mw **)(void *)slot, *w;
 	int err;
 
+	(void)card;
 	pthread_mutex_lock(&mw_lock);
-	err = refuse_drop(md);
-	while (!err && (w = md->windows)) {
+	err = refuse_drop(*first);
+	while (!err && (w = *first)) {
 		err = drop(w);
 		if (!err && w->abandoned)
 			free(w);

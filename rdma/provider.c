@@ -9,11 +9,18 @@
 #include "rdma/device.h"
 #include "rdma/engine.h"
 
+/* Without memory there is no RDMA, as where there is no rdma-core. */
 static void provide(void)
 {
-	device_class_add(&device_verbs);
-	verbs_area_find();
-	verbs_place = engine_kind_add(&engine_verbs);
+	struct weir_provider_ops ops = {
+		.size = sizeof(ops),
+		.name = "verbs",
+		.unbind = mmap_mws_drop,
+	};
+
+	device_provide(&ops);
+	verbs_engine_provide(&ops);
+	(void)weir_provider_register(&verbs_provider, &ops, NULL);
 }
 
 __attribute__((constructor)) void weir_rdma_init(void)

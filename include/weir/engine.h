@@ -65,6 +65,8 @@ struct weir_engine_query {
 				 * domain other than this process's memory, and
 				 * is not asked about others: small copies in
 				 * memory then cost what they do without it. */
+#define WEIR_ENGINE_NO_FILES 2u	/* It does no jobs with a side in a file, and is
+				 * not asked about them: likewise. */
 
 /*
  * The functions of an engine.  Set .size to the size of the struct.

@@ -38,7 +38,7 @@
  *     weir_device_open(), weir_device_open_name(), weir_device_close(),
  *     weir_provider_register() and weir_provider_unregister() return -EDEADLK;
  *     all other functions may be called.
- *   - .mem_register() and .mem_deregister() run on the thread of the call that
+ *   - .mem_register(), .mem_deregister() and .unbind() run on the thread of the call that
  *     needs them, or in a turn of the reactor of an operation that waits for
  *     .mem_deregister(), one at a time for each mmap.  They get a range and not
  *     the mmap, and must not call functions of the mmap that has the range.
@@ -62,6 +62,8 @@ extern "C" {
 struct weir_buf;
 struct weir_device;
 struct weir_device_caps;
+struct weir_dm;
+struct weir_dm_token;
 struct weir_domain;
 struct weir_engine_ops;
 struct weir_job;
@@ -71,7 +73,7 @@ struct weir_provider_list;
 struct weir_reactor;
 
 /* Providers that a process can have, those that were unregistered not counted. */
-#define WEIR_PROVIDERS_MAX 4
+#define WEIR_PROVIDERS_MAX 8
 
 /* Bytes that the name of a provider may have, without the NUL. */
 #define WEIR_PROVIDER_NAME_MAX 31
@@ -84,6 +86,10 @@ struct weir_reactor;
 #define WEIR_PROVIDER_RANGE_DMABUF 2	/* A dma-buf, .fd and .off. */
 #define WEIR_PROVIDER_RANGE_DOMAIN 3	/* .addr of .domain, see
 					 * weir_mmap_set_domain(). */
+#define WEIR_PROVIDER_RANGE_DM 4	/* Device memory, .dm from .off on. */
+
+/* weir_provider_range.flags */
+#define WEIR_PROVIDER_RANGE_MW 1u	/* Memory windows may be bound to it. */
 
 /* Memory that is to be registered with a device. */
 struct weir_provider_range {
@@ -93,10 +99,11 @@ struct weir_provider_range {
 				 * if it is an export. */
 	void *addr;		/* NULL: it has no address in this process. */
 	uint64_t len;
-	uint64_t off;		/* Where it begins in .fd. */
+	uint64_t off;		/* Where it begins in .fd or .dm. */
 	int32_t fd;		/* The mmap's; -1: none. */
-	uint32_t reserved;
+	uint32_t flags;		/* WEIR_PROVIDER_RANGE_MW */
 	struct weir_domain *domain; /* NULL: the range is no such. */
+	struct weir_dm *dm;	/* Likewise. */
 };
 
 /*
@@ -133,6 +140,40 @@ struct weir_provider_import {
 					 * to include the range. */
 	uint64_t addr;		/* Of the first byte in .domain. */
 	void *data;		/* The provider's own. */
+};
+
+/* Device memory that a provider has allocated. */
+struct weir_provider_dm {
+	void *data;		/* The provider's own: weir_provider_dm_data(). */
+	int copies;		/* .copy_to() and .copy_from() can copy it. */
+};
+
+/*
+ * The functions of a provider for device memory, <weir/dm.h>, whose calls say what
+ * each is to do and has to return: the library has checked all that is the same
+ * for all devices.  Set .size to the size of the struct.
+ */
+struct weir_provider_dm_ops {
+	size_t size;
+
+	/* For WEIR_DEVICE_CAP_DM. */
+	int (*alloc)(void *card, size_t len, uint32_t log_align,
+		     struct weir_provider_dm *ret);
+
+	/* End what .alloc() has made, or, with @imported, .import(). */
+	int (*release)(void *card, void *data, int imported);
+
+	/* Whole words of 4 bytes; both or none. */
+	int (*copy_to)(void *data, uint64_t off, const void *src, size_t len);
+	int (*copy_from)(void *dst, void *data, uint64_t off, size_t len);
+
+	/* For WEIR_DEVICE_CAP_DM_IMPORT; .get_token() sets .handle or .fd. */
+	int (*get_token)(void *data, struct weir_dm_token *token);
+	int (*import)(void *card, const struct weir_dm_token *token,
+		      struct weir_provider_dm *ret);
+
+	/* For WEIR_DEVICE_CAP_DM_DMABUF: a descriptor, or a negative errno. */
+	int (*dmabuf_fd)(void *data);
 };
 
 /*
@@ -208,6 +249,16 @@ struct weir_provider_ops {
 	int (*engine_open)(void *arg, struct weir_reactor *r,
 			   void **engine_arg);
 	void (*engine_close)(void *engine_arg);
+
+	/* Device memory.  It is copied. */
+	const struct weir_provider_dm_ops *dm;
+
+	/*
+	 * End what weir_mmap_bind() has put into *@slot: a stop, a revoke or the
+	 * end of the mmap calls it before .mem_deregister(), unless *@slot is
+	 * NULL.  If it fails, so does that, with its errno.
+	 */
+	int (*unbind)(void *card, void **slot);
 };
 
 /*
@@ -221,8 +272,8 @@ struct weir_provider_ops {
  * until the process ends, or
  *   -EINVAL   an argument is NULL; .name is NULL, empty or too long; .list is
  *             NULL; one function of a pair is set without the other; .describe
- *             is set without .mem_register; or .engine has no .name, .can or
- *             .start, or unknown .flags
+ *             is set without .mem_register; .dm has no .alloc; or .engine has
+ *             no .name, .can or .start, or unknown .flags
  *   -E2BIG    @ops sets a member that this version does not have
  *   -EEXIST   there is a provider of that name, or one with an engine of that
  *             name
@@ -256,11 +307,9 @@ WEIR_API int weir_provider_unregister(struct weir_provider *provider);
 /*
  * Name a device: copy @caps to the list that .list() is to fill.
  *
- * .size and .name are set, and .kind is WEIR_DEVICE_USER or more; .flags has
- * WEIR_DEVICE_USABLE, or .why the reason and what would change it.  .align is 1
- * if it is 0.  .caps can be any of WEIR_DEVICE_CAP_MMAP,
- * WEIR_DEVICE_CAP_DMABUF, WEIR_DEVICE_CAP_DOMAIN, WEIR_DEVICE_CAP_EXPORT and
- * WEIR_DEVICE_CAP_IMPORT.
+ * .size and .name are set, and .kind is WEIR_DEVICE_RDMA, or WEIR_DEVICE_USER or
+ * more; .flags has WEIR_DEVICE_USABLE, or .why the reason and what would change
+ * it.  .align is 1 if it is 0.
  *
  * Returns 0, or
  *   -EINVAL  .size is too small; .name is empty or does not end; .kind is the
@@ -278,6 +327,17 @@ WEIR_API int weir_provider_list_add(struct weir_provider_list *list,
 				    const struct weir_device_caps *caps);
 
 /*
+ * Tell whether @list is to have the device @name: where the caller wants one
+ * device, a provider need not ask the others what they can do.
+ *
+ * Returns 1 or 0.  Call on the thread of .list(), inside it.
+ *
+ * Re-creates the allow-list of rte_bus.
+ */
+WEIR_API int weir_provider_list_wants(const struct weir_provider_list *list,
+				      const char *name);
+
+/*
  * Get what .open() of @provider has given for @dev: what a function needs that
  * takes a device of this provider.
  *
@@ -289,6 +349,64 @@ WEIR_API int weir_provider_list_add(struct weir_provider_list *list,
  */
 WEIR_API void *weir_provider_card(const struct weir_provider *provider,
 				  const struct weir_device *dev);
+
+/*
+ * Get what .alloc() or .import() of the provider has given for @dm.
+ *
+ * Returns it.  Any thread.  Never blocks.
+ *
+ * Re-creates the driver's struct around ibv_dm.
+ */
+WEIR_API void *weir_provider_dm_data(const struct weir_dm *dm);
+
+/* What a function of weir_mmap_bind() gets. */
+struct weir_provider_binding {
+	size_t size;		/* Of the struct, as the library knows it. */
+	void **slot;		/* The provider's, for this mmap and device; NULL
+				 * at first. */
+	int registered;		/* All of the mmap is, see weir_mmap_keys(), */
+	struct weir_provider_key key;	/* as this. */
+};
+
+/*
+ * Called by weir_mmap_bind().  Returns 0, or the negative errno that that call is to
+ * return.
+ */
+typedef int weir_mmap_bind_fn(void *arg,
+			      const struct weir_provider_binding *binding);
+
+/*
+ * Bind something of a provider's to the memory of @mmap on @dev: memory windows,
+ * say, which have to end before the memory does.
+ *
+ * @fn is called inside this call, while @mmap is not stopped, and no function of
+ * @mmap may be called in it but weir_mmap_part().  It puts what it has made into
+ * *binding->slot, which .unbind() of the provider gets.
+ *
+ * Returns what @fn returns, or
+ *   -EBADFD  @mmap is not started
+ *   -ENOENT  @dev is none of its devices
+ *
+ * Any thread.  Takes a lock.
+ *
+ * Re-creates the list of memory windows of an ibv_mr.
+ */
+WEIR_API int weir_mmap_bind(struct weir_mmap *mmap, struct weir_device *dev,
+			    weir_mmap_bind_fn *fn, void *arg);
+
+/*
+ * Get the range of @len bytes of @mmap from @off on, for peers with @permissions,
+ * as .mem_register() gets it.  What peers may change, the device may.
+ *
+ * The part is within the mmap.
+ *
+ * Any thread, while @mmap is started.  Never blocks.
+ *
+ * Re-creates nothing: drivers of verbs know nothing of parts.
+ */
+WEIR_API void weir_mmap_part(const struct weir_mmap *mmap, uint64_t off,
+			     uint64_t len, uint32_t permissions,
+			     struct weir_provider_range *ret);
 
 /*
  * The device of @dev was removed or reset: the next weir_device_open() of that

@@ -79,7 +79,7 @@ bool mmap_import_key(const struct weir_mmap *mmap,
 
 	if (im->base.remote) {
 		ret->priv = (void *)(uintptr_t)im->base.remote;
-		return dev->info.cls->kind == WEIR_DEVICE_RDMA;
+		return dev->info.caps.kind == WEIR_DEVICE_RDMA;
 	}
 	if (!im->device || im->device != dev)
 		return false;

@@ -1,7 +1,7 @@
 # What tests of dma/ link is in tests/local.mk.
 public_tests += %D%/test-accel %D%/test-atomic %D%/test-bounce \
 	%D%/test-bounce-end %D%/test-bounce-extra %D%/test-bounce-nest \
-	%D%/test-card %D%/test-provider %D%/test-provider-engine \
+	%D%/test-card %D%/test-provider %D%/test-provider-engine %D%/test-provider-memory \
 	%D%/test-chain-full %D%/test-conform %D%/test-cpu %D%/test-dmadev \
 	%D%/test-errnos-dma %D%/test-job-fence %D%/test-job-leave %D%/test-kind \
 	%D%/test-pipeline-control

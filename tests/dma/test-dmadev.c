@@ -510,8 +510,9 @@ static void case_68_what_makes_no_sense_is_refused(void **state)
 	assert_int_equal(weir_dma_start(g->dma), 0);
 	assert_int_equal(weir_dma_stats(g->dma, &s), -EINVAL);
 	assert_int_equal(weir_dma_engine_stats(g->dma, 99, &es), -ENOENT);
-	assert_int_equal(weir_dma_engine_stats(g->dma, 0, &es), 0);
-	assert_string_equal(es.name, "cpu");
+	/* Those of libraries above come first. */
+	for (uint32_t i = 0; !es.name || strcmp(es.name, "cpu"); i++)
+		assert_int_equal(weir_dma_engine_stats(g->dma, i, &es), 0);
 
 	/* Nothing completes that was not submitted. */
 	prepare(g, 1);

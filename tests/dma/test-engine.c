@@ -141,9 +141,11 @@ static void fixture_end(struct fixture *g)
 static struct weir_dma_engine_stats stats(struct fixture *g)
 {
 	struct weir_dma_engine_stats s = { .size = sizeof(s) };
+	uint32_t i = 0;
 
-	assert_int_equal(weir_dma_engine_stats(g->dma, 0, &s), 0);
-	assert_string_equal(s.name, "card");
+	do
+		assert_int_equal(weir_dma_engine_stats(g->dma, i++, &s), 0);
+	while (strcmp(s.name, "card"));
 	return s;
 }
 
@@ -171,7 +173,7 @@ static void engine_with_bad_attributes_is_not_added(void **state)
 	bad.can = NULL;
 	assert_int_equal(weir_dma_add_engine(g.dma, &bad, NULL), -EINVAL);
 	bad = ops;
-	bad.flags = 2;
+	bad.flags = 4;
 	assert_int_equal(weir_dma_add_engine(g.dma, &bad, NULL), -EINVAL);
 	bad = ops;
 	bad.start = NULL;
@@ -258,6 +260,42 @@ static void engine_for_other_domains_is_not_asked_about_memory(void **state)
 		      weir_operand_at(file, 0, 64));
 	assert_int_equal(jrec_run(g.dma, &g.j[1]), 64);
 	assert_ptr_equal(g.card.last.src, file);
+	assert_int_equal(weir_domain_destroy(file), 0);
+	close(fd);
+	fixture_end(&g);
+}
+
+static void engine_that_does_no_files_is_not_asked_about_them(void **state)
+{
+	struct weir_engine_ops other = ops;
+	struct weir_domain *file;
+	struct fixture g;
+	struct rec stop;
+	char text[2000];
+	int fd;
+
+	fixture_begin(&g, state);
+	rec_init(&stop);
+	STARTS(weir_dma_stop(g.dma, &stop.op));
+	assert_int_equal(finish(g.r, &stop), 0);
+	assert_int_equal(weir_dma_destroy(g.dma), 0);
+	assert_int_equal(weir_dma_create(&g.dma, g.r, NULL), 0);
+	other.flags = WEIR_ENGINE_NO_FILES;
+	assert_int_equal(weir_dma_add_engine(g.dma, &other, &g.card), 0);
+	assert_int_equal(weir_dma_start(g.dma), 0);
+	fd = test_file(state, "file", LEN, 0);
+	file = file_domain(fd);
+	weir_job_copy(&g.j[1].job, weir_operand_mem(g.mem + LEN, 64),
+		      weir_operand_at(file, 0, 64));
+	assert_int_equal(jrec_run(g.dma, &g.j[1]), 64);
+	assert_true(weir_route_explain(g.dma, &g.j[1].job, text,
+				       sizeof(text)) >= 0);
+	assert_int_equal(g.card.last.size, 0);
+	assert_int_equal(g.card.starts, 0);
+	/* But about memory. */
+	g.card.inside = true;
+	assert_int_equal(jrec_run(g.dma, &g.j[0]), 64);
+	assert_int_equal(g.card.starts, 1);
 	assert_int_equal(weir_domain_destroy(file), 0);
 	close(fd);
 	fixture_end(&g);
@@ -418,6 +456,7 @@ int main(void)
 		CASE(engine_with_bad_attributes_is_not_added),
 		CASE(user_engine_is_asked_before_those_of_the_library),
 		REAL(engine_for_other_domains_is_not_asked_about_memory),
+		REAL(engine_that_does_no_files_is_not_asked_about_them),
 		CASE(jobs_wait_in_order_for_engine_capacity),
 		CASE(idle_engine_is_polled_in_each_turn),
 		CASE(a_refusal_is_the_callers_or_the_end),

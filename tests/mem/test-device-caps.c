@@ -7,6 +7,7 @@
  * nothing.  Likewise for jobs: devices promise what engines do.
  */
 
+#include "tests/support/engine-of.h"
 #include "tests/support/harness.h"
 #include "tests/support/mock-verbs.h"
 
@@ -264,20 +265,27 @@ static void no_engine_does_what_no_device_promises(void **state)
 {
 	struct weir_domain *domains[N_DOMAINS];
 	struct weir_devinfo **list;
+	struct weir_reactor *r;
+	struct weir_dma *dma;
 	size_t n, a, b;
 	uint32_t kind;
 	int fd;
 
 	make_domains(state, domains, &fd);
+	assert_int_equal(weir_reactor_create(&r, NULL), 0);
+	assert_int_equal(weir_dma_create(&dma, r, NULL), 0);
 	assert_int_equal(weir_device_list(&list, &n), 0);
 	for (kind = WEIR_JOB_COPY; kind <= WEIR_JOB_COMPARE_SWAP; kind++)
 		for (a = 0; a < N_DOMAINS; a++)
 			for (b = 0; b < N_DOMAINS; b++)
-				if (engine_own(kind, domains[a], domains[b]))
+				if (engine_of(dma, kind, domains[a],
+					      domains[b]))
 					assert_true(promised(list, kind,
 							     domains[a],
 							     domains[b]));
 	weir_device_list_free(list);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	assert_int_equal(weir_reactor_destroy(r), 0);
 	unmake_domains(domains, fd);
 }
 
@@ -287,11 +295,15 @@ static void no_device_promises_what_no_engine_does(void **state)
 	struct weir_device_caps caps = { .size = sizeof(caps) };
 	struct weir_domain *domains[N_DOMAINS];
 	struct weir_devinfo **list;
+	struct weir_reactor *r;
+	struct weir_dma *dma;
 	uint64_t asked, here;
 	size_t n, i, a;
 	int fd;
 
 	make_domains(state, domains, &fd);
+	assert_int_equal(weir_reactor_create(&r, NULL), 0);
+	assert_int_equal(weir_dma_create(&dma, r, NULL), 0);
 	assert_int_equal(weir_device_list(&list, &n), 0);
 	for (i = 0; i < n; i++) {
 		assert_int_equal(weir_devinfo_caps(list[i], &caps), 0);
@@ -302,14 +314,16 @@ static void no_device_promises_what_no_engine_does(void **state)
 			if (!(caps.domains & here))
 				continue;
 			asked |= here;
-			assert_non_null(engine_own(WEIR_JOB_COPY, domains[0],
-					      domains[a]));
-			assert_non_null(engine_own(WEIR_JOB_COPY, domains[a],
-					      domains[0]));
+			assert_non_null(engine_of(dma, WEIR_JOB_COPY, domains[0],
+						  domains[a]));
+			assert_non_null(engine_of(dma, WEIR_JOB_COPY, domains[a],
+						  domains[0]));
 		}
 		assert_int_equal(asked, caps.domains);
 	}
 	weir_device_list_free(list);
+	assert_int_equal(weir_dma_destroy(dma), 0);
+	assert_int_equal(weir_reactor_destroy(r), 0);
 	unmake_domains(domains, fd);
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/fault.h"
 #include "rdma/device.h"
+#include "mem/device-internal.h"
 #include "mem/dm-internal.h"
 #include "tests/support/mock-verbs.h"
 
