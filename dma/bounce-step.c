@@ -906,6 +906,7 @@ bool bounce_goes_on(const struct weir_job *job)
 	const struct step *step = weir_container_of(job, struct step, job);
 	const struct engine *e = job_priv((struct weir_job *)job)->engine;
 
-	return e->kind != &e->own && !job->op.entered && !step->slot->err &&
+	return (e->kind != &e->own || e->own.ops.flags & WEIR_ENGINE_LEAF) &&
+	       !job->op.entered && !step->slot->err &&
 	       !step->slot->job->op.entered;
 }

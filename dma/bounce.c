@@ -305,20 +305,15 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 
 #define TOO_DEEP 255	/* In place of a class. */
 
-static bool is_user_engine(const struct engine *e)
-{
-	return e && (e->kind == &e->own || e->kind == &engine_domain);
-}
-
 /* Whether functions of the user's move it. */
 static bool needs_user(struct weir_job *job)
 {
 	const struct bounce *b = bounce_of(job);
-	bool user = is_user_engine(b->pull) || is_user_engine(b->push);
+	bool user = bounce_is_user(b->pull) || bounce_is_user(b->push);
 	uint32_t i;
 
 	for (i = 0; i < job->n_extra && !user; i++)
-		user = is_user_engine(bounce_extra(job, i));
+		user = bounce_is_user(bounce_extra(job, i));
 	return user;
 }
 

@@ -33,7 +33,7 @@ int engines_init(struct weir_dma *dma)
 	return providers_attach(dma);
 }
 
-/* The @i-th engine to be asked: the user's come first. */
+/* The @i-th engine to be asked: the library's own come last. */
 struct engine *engine_at(const struct weir_dma *dma, uint32_t i)
 {
 	uint32_t n_user = dma->n_engines - dma->n_own;
@@ -51,7 +51,7 @@ static int check_ops(const struct weir_dma *dma,
 	if (!ops->name || !ops->can || !ops->start)
 		return why(-EINVAL, "weir_dma_add_engine: .name, .can and "
 			   ".start must be set");
-	if (ops->flags & ~(WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES))
+	if (ops->flags & ~WEIR_ENGINE_FLAGS)
 		return why(-EINVAL, "weir_dma_add_engine: .flags has unknown "
 			   "bits");
 	if (dma->state != WEIR_DMA_STOPPED)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Providers of a user's: a table of public functions, put into the places where
- * the library's own devices and engines are.  mem/device.c sees a class of
+ * Providers, of a user's or a library above: a table of public functions, put into
+ * the places where the library's own devices and engines are.  mem/device.c sees a class of
  * devices with an owner, and a context one more engine.
  */
 
@@ -22,10 +22,12 @@
 
 #define REGISTER "weir_provider_register"
 
-#define CAPS_ALL (2 * WEIR_DEVICE_CAP_DOMAIN - 1)
+#define CAPS_ALL (2 * WEIR_DEVICE_CAP_DOMAIN - 1) /* That is the last. */
 
 _Static_assert(WEIR_PROVIDER_DESC_MAX == DEVICE_DESC_MAX &&
 	       WEIR_PROVIDER_NAME_MAX == DEVICE_OWNER_MAX, "what the core has");
+_Static_assert(N_SHIPPED + WEIR_PROVIDERS_MAX < WEIR_ENGINES_MAX,
+	       "there is capacity for the engines of all, and a user's");
 _Static_assert(sizeof(struct weir_provider_key) == sizeof(struct device_mr),
 	       "the same members");
 
@@ -159,8 +161,12 @@ static int deregister_mem(struct weir_device *dev, const struct device_mr *mr)
 static int unbind(struct weir_device *dev, void **slot)
 {
 	unsigned int since = why_begin();
+	int err = provider_of(dev)->ops.unbind(dev->priv, slot);
 
-	return result_of(provider_of(dev)->ops.unbind(dev->priv, slot), since,
+	if (!err)
+		*slot = NULL;
+	/* A stop would wait for peers, and not ask again. */
+	return result_of(err == -EINPROGRESS ? -EBUSY : err, since,
 			 "weir_mmap_stop", device_name(dev),
 			 " keeps what is bound to the memory");
 }
@@ -180,6 +186,9 @@ int weir_mmap_bind(struct weir_mmap *mmap, struct weir_device *dev,
 		err = why(-ENOENT, "weir_mmap_bind: device %s is none of the "
 			  "mmap's; see weir_mmap_add_device()",
 			  device_name(dev));
+	} else if (!dev->info.cls->unbind) {
+		err = why(-EOPNOTSUPP, "weir_mmap_bind: the provider of device "
+			  "%s has no .unbind", device_name(dev));
 	} else {
 		binding.slot = &md->slot;
 		binding.registered = md->registered;
@@ -191,13 +200,18 @@ int weir_mmap_bind(struct weir_mmap *mmap, struct weir_device *dev,
 	return err;
 }
 
-void weir_mmap_part(const struct weir_mmap *mmap, uint64_t off, uint64_t len,
-		    uint32_t permissions, struct weir_provider_range *ret)
+int weir_mmap_part(const struct weir_mmap *mmap, uint64_t off, uint64_t len,
+		   uint32_t permissions, struct weir_provider_range *ret)
 {
 	const struct device_range range =
 		mmap_range_of_part(mmap, off, len, permissions);
+	struct weir_provider_range own;
 
-	range_of(ret, &range);
+	if (mmap->import)
+		return why(-EPERM, "weir_mmap_part: the mmap is imported, and "
+			   "its memory is its exporter's");
+	range_of(&own, &range);
+	return opts_give(ret, &own, sizeof(own), "weir_mmap_part");
 }
 
 /* Device memory. */
@@ -212,7 +226,7 @@ static int dm_made(struct weir_dm *dm, const struct weir_provider_dm *made,
 {
 	if (!err) {
 		dm->priv = made->data;
-		dm->copies = made->copies;
+		dm->copies = made->copies && dm_ops_of(dm)->copy_to;
 	}
 	return result_of(err, since, call, device_name(dm->device),
 			 " gives no memory");
@@ -365,7 +379,7 @@ static bool one_of_two(bool a, bool b)
 
 static int check_engine(const struct weir_engine_ops *ops)
 {
-	if (ops->flags & ~(WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES))
+	if (ops->flags & ~WEIR_ENGINE_FLAGS)
 		return why(-EINVAL, REGISTER ": .engine has unknown .flags");
 	return ops->name && ops->can && ops->start ? 0 :
 	       why(-EINVAL, REGISTER ": .engine has no .name, .can or .start");
@@ -385,13 +399,20 @@ static int check_ops(const struct weir_provider_ops *ops)
 	    (ops->engine_open && !ops->engine))
 		return why(-EINVAL, REGISTER ": %s has one function of a pair "
 			   "without the other", ops->name);
-	if (ops->dm && (!ops->dm->alloc || !ops->dm->release))
-		return why(-EINVAL, REGISTER ": .dm of %s has no .alloc or "
-			   ".release", ops->name);
 	if (ops->describe && !ops->mem_register)
 		return why(-EINVAL, REGISTER ": %s has .describe without "
 			   ".mem_register", ops->name);
 	return 0;
+}
+
+/* Of a provider that has device memory. */
+static int check_dm(const struct weir_provider_dm_ops *dm)
+{
+	return dm->alloc && dm->release &&
+	       !one_of_two(dm->copy_to, dm->copy_from) &&
+	       !one_of_two(dm->get_token, dm->import) ? 0 :
+	       why(-EINVAL, REGISTER ": .dm has no .alloc or .release, or one "
+		   "function of a pair without the other");
 }
 
 static void free_owner(struct device_owner *owner)
@@ -475,6 +496,8 @@ int weir_provider_register(struct weir_provider **ret,
 		err = check_engine(&engine);
 	if (!err)
 		err = opts_load(&dm, sizeof(dm), own.dm, REGISTER);
+	if (!err && own.dm)
+		err = check_dm(&dm);
 	if (err)
 		return err;
 	p = make(&own, arg);
@@ -540,7 +563,8 @@ static int check_caps(const struct weir_provider *p,
 	    !memchr(caps->why, 0, sizeof(caps->why)))
 		return why(-EINVAL, "%s: .name is empty, or a string does not "
 			   "end", call);
-	if (caps->kind < WEIR_DEVICE_USER && caps->kind != WEIR_DEVICE_RDMA)
+	if (caps->kind < WEIR_DEVICE_USER &&
+	    (caps->kind != WEIR_DEVICE_RDMA || strcmp(p->owner.name, "verbs")))
 		return why(-EINVAL, "%s: kind %u is the library's; yours begin "
 			   "with %u", call, caps->kind, WEIR_DEVICE_USER);
 	if (!(caps->flags & WEIR_DEVICE_USABLE) && !caps->why[0])
@@ -604,7 +628,7 @@ int weir_provider_list_wants(const struct weir_provider_list *list,
 void *weir_provider_card(const struct weir_provider *p,
 			 const struct weir_device *dev)
 {
-	return dev->info.cls == &p->cls ? dev->priv : NULL;
+	return p && dev->info.cls == &p->cls ? dev->priv : NULL;
 }
 
 int weir_provider_lost(struct weir_device *dev)

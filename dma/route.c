@@ -299,6 +299,26 @@ static void say(struct text *t, const char *fmt, ...)
 	t->left -= (size_t)n;
 }
 
+/* Whether an engine of @dma copies between memory and the foreign domain of @q, a
+ * peer, say. */
+static bool is_reached(const struct weir_dma *dma,
+		       const struct weir_engine_query *q)
+{
+	const struct weir_domain *d = is_foreign(q->src) ? q->src : q->dst;
+	struct answers copy = { .q = *q };
+
+	if (!is_foreign(d))
+		return true;
+	copy.q.kind = WEIR_JOB_COPY;
+	copy.q.flags = 0;
+	copy.q.src = d;
+	copy.q.dst = weir_domain_system();
+	copy.q.n_src = copy.q.n_dst = 1;
+	copy.q.n_extra = 0;
+	ask(dma, &copy);
+	return copy.engine != NULL;
+}
+
 /* Why no engine, or none in front of the one that can. */
 static void say_whys(struct text *t, const struct weir_dma *dma,
 		     const struct answers *a, const char *what)
@@ -314,7 +334,7 @@ static void say_whys(struct text *t, const struct weir_dma *dma,
 		user_can(e, &a->q, &why);
 		say(t, "%s%s: %s", i ? "; " : what, e->kind->ops.name, why);
 	}
-	if (!a->engine && !route_own(dma, &a->q))
+	if (!a->engine && !is_reached(dma, &a->q))
 		say(t, "; nothing in this program reaches that domain: link "
 		    "libweir-rdma for a peer");
 	if (i)

@@ -167,8 +167,7 @@ struct device_class {
 
 extern const struct device_class device_soft_dm;
 
-/* Register a class of a library above or of a user, which then lists and opens
- * its devices.  Once for each class. */
+/* Register the class of a provider, which then lists and opens its devices. */
 void device_class_add(const struct device_class *cls);
 
 /* Whether a class is being asked on this thread: 0, or -EDEADLK with a message

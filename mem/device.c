@@ -12,6 +12,7 @@
 
 #include <weir/domain.h>
 #include <weir/job.h>
+#include <weir/provider.h>
 #include <weir/uring.h>
 
 #include "base/alloc.h"
@@ -134,7 +135,7 @@ static const struct device_class device_uring = {
  */
 
 #define MESSAGE_MAX 512
-#define CLASSES_MAX 11
+#define CLASSES_MAX (3 + WEIR_PROVIDERS_MAX)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct device_class *classes[CLASSES_MAX] = {

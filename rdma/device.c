@@ -225,12 +225,15 @@ static int add(struct weir_provider_list *list, struct ibv_device *ibdev)
 {
 	const char *name = ibv_get_device_name(ibdev);
 	struct weir_device_caps caps;
+	int err;
 
 	if (!weir_provider_list_wants(list, name))
 		return 0;
 	device_rdma_begin(&caps, name);
 	ask(&caps, ibdev);
-	return weir_provider_list_add(list, &caps);
+	err = weir_provider_list_add(list, &caps);
+	/* Another provider's has the name. */
+	return err == -EEXIST ? 0 : err;
 }
 
 static int list_verbs(void *arg, struct weir_provider_list *list)

@@ -430,7 +430,8 @@ static const struct weir_engine_ops engine_ops = {
 	.start = start,
 	.cancel = cancel,
 	.flush = flush,
-	.flags = WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES,
+	.flags = WEIR_ENGINE_FOREIGN | WEIR_ENGINE_NO_FILES |
+		 WEIR_ENGINE_LEAF,
 	.verify = verify,
 };
 

@@ -76,11 +76,11 @@ static bool has_mws(const struct weir_mmap *mmap,
 		    const struct weir_device *device)
 {
 	struct weir_device_caps caps = { .size = sizeof(caps) };
-	struct weir_provider_range range;
+	struct weir_provider_range range = { .size = sizeof(range) };
 
 	weir_devinfo_caps(weir_device_info(device), &caps);
-	weir_mmap_part(mmap, 0, 1, 0, &range);
-	return caps.caps & WEIR_DEVICE_CAP_MW &&
+	return !weir_mmap_part(mmap, 0, 1, 0, &range) &&
+	       caps.caps & WEIR_DEVICE_CAP_MW &&
 	       range.kind == WEIR_PROVIDER_RANGE_MEM && range.addr;
 }
 
@@ -113,10 +113,12 @@ static int check_opts(const struct weir_mmap *mmap,
 static int register_own(struct mmap_mw *w, const struct weir_mmap *mmap,
 			const struct mmap_mw_opts *opts)
 {
-	struct weir_provider_range range;
-	int err;
+	struct weir_provider_range range = { .size = sizeof(range) };
+	int err = weir_mmap_part(mmap, opts->off, opts->len,
+				 opts->permissions, &range);
 
-	weir_mmap_part(mmap, opts->off, opts->len, opts->permissions, &range);
+	if (err)
+		return err;
 	range.flags = w->narrow ? WEIR_PROVIDER_RANGE_MW : 0;
 	if (w->narrow)
 		range.permissions &= ~MMAP_RDMA;

@@ -9,7 +9,8 @@
 #include "rdma/device.h"
 #include "rdma/engine.h"
 
-/* Without memory there is no RDMA, as where there is no rdma-core. */
+/* Where that fails, for lack of memory, of a place or of its name, there is no RDMA,
+ * as where there is no rdma-core. */
 static void provide(void)
 {
 	struct weir_provider_ops ops = {

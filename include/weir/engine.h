@@ -7,8 +7,8 @@
  *
  * A DMA context has a list of engines and gives each job to the first that can
  * do it.  The library's engines (cpu, file, process, domain) and the user's own
- * have the same table of functions.  The user's are asked first, in the order
- * in which they were added.
+ * have the same table of functions.  Those of providers are asked first, then the
+ * user's, in the order in which they were added.
  *
  *	static const struct weir_engine_ops ops = {
  *		.size = sizeof(ops), .name = "card",
@@ -67,6 +67,11 @@ struct weir_engine_query {
 				 * memory then cost what they do without it. */
 #define WEIR_ENGINE_NO_FILES 2u	/* It does no jobs with a side in a file, and is
 				 * not asked about them: likewise. */
+#define WEIR_ENGINE_LEAF 4u	/* No job of it waits for other jobs, and the next
+				 * step of a job may begin in its call of
+				 * weir_job_end(), but for .start() and
+				 * .cancel(). */
+#define WEIR_ENGINE_FLAGS 7u	/* All of them. */
 
 /*
  * The functions of an engine.  Set .size to the size of the struct.

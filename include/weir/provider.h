@@ -102,8 +102,8 @@ struct weir_provider_range {
 	uint64_t off;		/* Where it begins in .fd or .dm. */
 	int32_t fd;		/* The mmap's; -1: none. */
 	uint32_t flags;		/* WEIR_PROVIDER_RANGE_MW */
-	struct weir_domain *domain; /* NULL: the range is no such. */
-	struct weir_dm *dm;	/* Likewise. */
+	struct weir_domain *domain; /* Of a range of that kind, or NULL. */
+	struct weir_dm *dm;	/* Of a range of that kind, or NULL. */
 };
 
 /*
@@ -151,7 +151,8 @@ struct weir_provider_dm {
 /*
  * The functions of a provider for device memory, <weir/dm.h>, whose calls say what
  * each is to do and has to return: the library has checked all that is the same
- * for all devices.  Set .size to the size of the struct.
+ * for all devices.  They run on the thread of that call.  .release() must not call
+ * functions of <weir/dm.h>.  Set .size to the size of the struct.
  */
 struct weir_provider_dm_ops {
 	size_t size;
@@ -167,7 +168,8 @@ struct weir_provider_dm_ops {
 	int (*copy_to)(void *data, uint64_t off, const void *src, size_t len);
 	int (*copy_from)(void *dst, void *data, uint64_t off, size_t len);
 
-	/* For WEIR_DEVICE_CAP_DM_IMPORT; .get_token() sets .handle or .fd. */
+	/* For WEIR_DEVICE_CAP_DM_IMPORT; .get_token() sets .handle or .fd.
+	 * Both or none. */
 	int (*get_token)(void *data, struct weir_dm_token *token);
 	int (*import)(void *card, const struct weir_dm_token *token,
 		      struct weir_provider_dm *ret);
@@ -254,9 +256,11 @@ struct weir_provider_ops {
 	const struct weir_provider_dm_ops *dm;
 
 	/*
-	 * End what weir_mmap_bind() has put into *@slot: a stop, a revoke or the
-	 * end of the mmap calls it before .mem_deregister(), unless *@slot is
-	 * NULL.  If it fails, so does that, with its errno.
+	 * End what weir_mmap_bind() has put into *@slot.  A stop, a revoke and
+	 * the end of the mmap call it before they deregister all of the mmap,
+	 * unless *@slot is NULL, and set that to NULL.  If it fails, so does
+	 * that call, with its errno, and asks again the next time.  In a forked
+	 * child they fail without a call.
 	 */
 	int (*unbind)(void *card, void **slot);
 };
@@ -272,9 +276,9 @@ struct weir_provider_ops {
  * until the process ends, or
  *   -EINVAL   an argument is NULL; .name is NULL, empty or too long; .list is
  *             NULL; one function of a pair is set without the other; .describe
- *             is set without .mem_register; .dm has no .alloc; or .engine has
- *             no .name, .can or .start, or unknown .flags
- *   -E2BIG    @ops sets a member that this version does not have
+ *             is set without .mem_register; .dm has no .alloc or .release; or
+ *             .engine has no .name, .can or .start, or unknown .flags
+ *   -E2BIG    @ops, .dm or .engine sets a member that this version does not have
  *   -EEXIST   there is a provider of that name, or one with an engine of that
  *             name
  *   -ENOSPC   there are WEIR_PROVIDERS_MAX providers
@@ -307,8 +311,7 @@ WEIR_API int weir_provider_unregister(struct weir_provider *provider);
 /*
  * Name a device: copy @caps to the list that .list() is to fill.
  *
- * .size and .name are set, and .kind is WEIR_DEVICE_RDMA, or WEIR_DEVICE_USER or
- * more; .flags has WEIR_DEVICE_USABLE, or .why the reason and what would change
+ * .size and .name are set, and .kind is WEIR_DEVICE_USER or more; .flags has WEIR_DEVICE_USABLE, or .why the reason and what would change
  * it.  .align is 1 if it is 0.
  *
  * Returns 0, or
@@ -351,7 +354,8 @@ WEIR_API void *weir_provider_card(const struct weir_provider *provider,
 				  const struct weir_device *dev);
 
 /*
- * Get what .alloc() or .import() of the provider has given for @dm.
+ * Get what .alloc() or .import() of the provider has given for @dm, which is on a
+ * device of that provider.
  *
  * Returns it.  Any thread.  Never blocks.
  *
@@ -364,8 +368,9 @@ struct weir_provider_binding {
 	size_t size;		/* Of the struct, as the library knows it. */
 	void **slot;		/* The provider's, for this mmap and device; NULL
 				 * at first. */
-	int registered;		/* All of the mmap is, see weir_mmap_keys(), */
-	struct weir_provider_key key;	/* as this. */
+	int registered;		/* Whether all of the mmap is registered, see
+				 * weir_mmap_keys(). */
+	struct weir_provider_key key;	/* Of that registration. */
 };
 
 /*
@@ -379,13 +384,16 @@ typedef int weir_mmap_bind_fn(void *arg,
  * Bind something of a provider's to the memory of @mmap on @dev: memory windows,
  * say, which have to end before the memory does.
  *
- * @fn is called inside this call, while @mmap is not stopped, and no function of
- * @mmap may be called in it but weir_mmap_part().  It puts what it has made into
- * *binding->slot, which .unbind() of the provider gets.
+ * @dev is a device of the caller's.  @fn is called inside this call, while @mmap is
+ * not stopped, and no function of @mmap may be called in it but weir_mmap_part().
+ * It puts what it has made into *binding->slot, which .unbind() of the provider
+ * gets, also if @fn fails.  The library reads the slot under a lock of the mmap, and
+ * .unbind() has to see under one of the provider what other threads have done.
  *
  * Returns what @fn returns, or
- *   -EBADFD  @mmap is not started
- *   -ENOENT  @dev is none of its devices
+ *   -EBADFD      @mmap is not started, or is an import that was revoked
+ *   -ENOENT      @dev is none of its devices
+ *   -EOPNOTSUPP  the provider of @dev has no .unbind
  *
  * Any thread.  Takes a lock.
  *
@@ -398,15 +406,19 @@ WEIR_API int weir_mmap_bind(struct weir_mmap *mmap, struct weir_device *dev,
  * Get the range of @len bytes of @mmap from @off on, for peers with @permissions,
  * as .mem_register() gets it.  What peers may change, the device may.
  *
- * The part is within the mmap.
+ * The caller sets .size of *@ret, and the part is within the mmap.
+ *
+ * Returns 0, or
+ *   -EINVAL  .size is smaller than the member itself
+ *   -EPERM   @mmap is an import
  *
  * Any thread, while @mmap is started.  Never blocks.
  *
- * Re-creates nothing: drivers of verbs know nothing of parts.
+ * Re-creates the address and length of ibv_mw_bind_info.
  */
-WEIR_API void weir_mmap_part(const struct weir_mmap *mmap, uint64_t off,
-			     uint64_t len, uint32_t permissions,
-			     struct weir_provider_range *ret);
+WEIR_API int weir_mmap_part(const struct weir_mmap *mmap, uint64_t off,
+			    uint64_t len, uint32_t permissions,
+			    struct weir_provider_range *ret);
 
 /*
  * The device of @dev was removed or reset: the next weir_device_open() of that

@@ -173,7 +173,7 @@ static void engine_with_bad_attributes_is_not_added(void **state)
 	bad.can = NULL;
 	assert_int_equal(weir_dma_add_engine(g.dma, &bad, NULL), -EINVAL);
 	bad = ops;
-	bad.flags = 4;
+	bad.flags = WEIR_ENGINE_FLAGS + 1;
 	assert_int_equal(weir_dma_add_engine(g.dma, &bad, NULL), -EINVAL);
 	bad = ops;
 	bad.start = NULL;

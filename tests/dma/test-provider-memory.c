@@ -8,6 +8,7 @@
 
 #include <weir/device.h>
 #include <weir/dm.h>
+#include <weir/export.h>
 #include <weir/provider.h>
 
 #define LEN 4096u
@@ -17,7 +18,7 @@ static struct card {
 	struct weir_provider *p;
 	struct weir_device *dev;
 	int allocs, releases, imported, fails, binds, unbinds, keeps, asked;
-	int no_copies;
+	int no_copies, steps, unbound_at, deregistered_at;
 	struct weir_provider_range range;	/* The last one. */
 	char mem[LEN];
 } c;
@@ -54,6 +55,7 @@ static int card_register(void *card, const struct weir_provider_range *range,
 static int card_deregister(void *card, const struct weir_provider_key *key)
 {
 	(void)card, (void)key;
+	c.deregistered_at = ++c.steps;
 	return 0;
 }
 
@@ -127,8 +129,8 @@ static int card_unbind(void *card, void **slot)
 	if (c.keeps)
 		return c.keeps;
 	assert_ptr_equal(*slot, &c.binds);
-	*slot = NULL;
 	c.unbinds++;
+	c.unbound_at = ++c.steps;
 	return 0;
 }
 
@@ -266,7 +268,7 @@ static void mmap_of_a_cards_memory_is_registered_as_that(void **state)
 
 static int bind_it(void *arg, const struct weir_provider_binding *binding)
 {
-	struct weir_provider_range part;
+	struct weir_provider_range part = { .size = sizeof(part) };
 
 	c.binds++;
 	assert_null(*binding->slot);
@@ -275,7 +277,8 @@ static int bind_it(void *arg, const struct weir_provider_binding *binding)
 		assert_int_equal(binding->key.rkey, 6);
 	if (c.fails)
 		return c.fails;
-	weir_mmap_part(arg ? arg : NULL, 8, 16, WEIR_MMAP_RDMA_WRITE, &part);
+	assert_int_equal(weir_mmap_part(arg, 8, 16, WEIR_MMAP_RDMA_WRITE,
+					&part), 0);
 	assert_int_equal(part.kind, WEIR_PROVIDER_RANGE_MEM);
 	assert_ptr_equal(part.addr, c.mem + 8);
 	assert_int_equal(part.len, 16);
@@ -287,22 +290,27 @@ static int bind_it(void *arg, const struct weir_provider_binding *binding)
 
 static void binding_of_a_provider_ends_before_the_memory(void **state)
 {
-	struct weir_device *cpu = NULL;
+	struct weir_provider_range unset = { .size = 0 };
+	struct weir_device *cpu = NULL, *soft = NULL;
 	struct weir_mmap *m = NULL;
 
 	(void)state;
 	card_begin();
 	assert_int_equal(weir_device_open_name(&cpu, "cpu"), 0);
+	assert_int_equal(weir_device_open_name(&soft, "soft-dm"), 0);
 	assert_int_equal(weir_mmap_create(&m, NULL), 0);
 	assert_int_equal(weir_mmap_add_device(m, c.dev), 0);
+	assert_int_equal(weir_mmap_add_device(m, cpu), 0);
 	assert_int_equal(weir_mmap_set_memrange(m, c.mem, LEN), 0);
 	assert_int_equal(weir_mmap_set_permissions(m, WEIR_MMAP_WRITE |
 						   WEIR_MMAP_RDMA_WRITE), 0);
 	assert_int_equal(weir_mmap_bind(m, c.dev, bind_it, NULL), -EBADFD);
 	assert_starts_with(weir_why(), "weir_mmap_bind: ");
 	assert_int_equal(weir_mmap_start(m), 0);
-	assert_int_equal(weir_mmap_bind(m, cpu, bind_it, NULL), -ENOENT);
+	assert_int_equal(weir_mmap_bind(m, cpu, bind_it, NULL), -EOPNOTSUPP);
+	assert_int_equal(weir_mmap_bind(m, soft, bind_it, NULL), -ENOENT);
 	assert_int_equal(c.binds, 0);
+	assert_int_equal(weir_mmap_part(m, 0, 1, 0, &unset), -EINVAL);
 	c.fails = -EHOSTDOWN;
 	assert_int_equal(weir_mmap_bind(m, c.dev, bind_it, NULL), -EHOSTDOWN);
 	c.fails = 0;
@@ -314,11 +322,22 @@ static void binding_of_a_provider_ends_before_the_memory(void **state)
 	c.keeps = -EBUSY;
 	assert_int_equal(weir_mmap_stop(m, NULL, NULL), -EBUSY);
 	assert_non_null(strstr(weir_why(), "keeps what is bound"));
+	c.keeps = -EINPROGRESS;
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), -EBUSY);
 	c.keeps = 0;
 	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
 	assert_int_equal(c.unbinds, 1);
+	assert_int_equal(c.unbound_at, 1);
+	assert_int_equal(c.deregistered_at, 2);
+	/* A revoke, too; and the end has nothing more to do. */
+	assert_int_equal(weir_mmap_start(m), 0);
+	assert_int_equal(weir_mmap_keys(m, c.dev, NULL, NULL), 0);
+	assert_int_equal(weir_mmap_bind(m, c.dev, bind_it, m), 0);
+	assert_int_equal(weir_mmap_revoke(m, NULL, NULL), 0);
+	assert_int_equal(c.unbinds, 2);
 	assert_int_equal(weir_mmap_destroy(m), 0);
-	assert_int_equal(c.unbinds, 1);
+	assert_int_equal(c.unbinds, 2);
+	assert_int_equal(weir_device_close(soft), 0);
 	assert_int_equal(weir_device_close(cpu), 0);
 	card_end();
 }
@@ -348,6 +367,12 @@ static void provider_whose_memory_has_no_end_is_refused(void **state)
 	assert_int_equal(weir_provider_register(&p, &ops, &c), -EINVAL);
 	dm = dm_ops;
 	dm.alloc = NULL;
+	assert_int_equal(weir_provider_register(&p, &ops, &c), -EINVAL);
+	dm = dm_ops;
+	dm.copy_to = NULL;
+	assert_int_equal(weir_provider_register(&p, &ops, &c), -EINVAL);
+	dm = dm_ops;
+	dm.import = NULL;
 	assert_int_equal(weir_provider_register(&p, &ops, &c), -EINVAL);
 	assert_null(p);
 }

@@ -766,6 +766,7 @@ static void import_is_reached_in_the_domain_of_its_device(void **state)
 	assert_int_equal(a.seen.permissions, WEIR_MMAP_PEER_READ |
 					     WEIR_MMAP_PEER_WRITE);
 	assert_int_equal(weir_mmap_is_imported(s->im), 1);
+	assert_int_equal(weir_mmap_part(s->im, 0, 1, 0, &a.range), -EPERM);
 	assert_ptr_equal(weir_mmap_domain(s->im), a.d);
 	assert_int_equal(weir_mmap_memrange(s->im, &addr, &len), 0);
 	assert_int_equal((uintptr_t)addr, 64);

@@ -315,6 +315,8 @@ static void explain(struct wire *l, int err, const char *part)
 					    sizeof(text)), err);
 	if (!strstr(text, part))
 		fail_msg("no '%s' in: %s", part, text);
+	/* It is linked. */
+	assert_null(strstr(text, "link libweir-rdma"));
 }
 
 static void a_device_that_does_none_is_said_to(void **state)
