@@ -125,7 +125,8 @@ static int card_start(void *arg, struct weir_job *job)
 		return GOT(weir_job_stage, job, -ENOENT);
 	MUST(!GOT(weir_job_is_step, job) || job->kind == WEIR_JOB_COPY);
 	(void)GOT(weir_job_is_stale, job);
-	CALLV(weir_job_skip, job, rnd(3));
+	if (job->kind < WEIR_JOB_USER)
+		CALLV(weir_job_skip, job, rnd(3));
 	if (job->kind == WEIR_JOB_CRC32C || job->kind == WEIR_JOB_COPY_CRC32C)
 		CALLV(weir_job_set_crc, job, 5);
 	if (job->kind == WEIR_JOB_FETCH_ADD)
