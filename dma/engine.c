@@ -554,11 +554,11 @@ int weir_job_is_step(const struct weir_job *job)
 static bool may_stage(const struct weir_job *job)
 {
 	const struct job_priv *p = job_priv((struct weir_job *)job);
-	bool src = is_foreign(operand_domain(p->src.operand));
-	bool dst = is_foreign(operand_domain(p->dst.operand));
 
 	return (job->kind == WEIR_JOB_COPY || job->kind == WEIR_JOB_PULL ||
-		job->kind == WEIR_JOB_PUSH) && src != dst;
+		job->kind == WEIR_JOB_PUSH) &&
+	       is_foreign(operand_domain(p->src.operand)) !=
+		       is_foreign(operand_domain(p->dst.operand));
 }
 
 int weir_job_stage(struct weir_job *job, int err)

@@ -120,6 +120,8 @@ static int unit_can(void *arg, const struct weir_engine_query *q,
 {
 	(void)arg;
 	*why = "only copies between memory and the unit";
+	if (q->kind == WEIR_JOB_FILL)
+		return q->dst == u.d;
 	return (q->src == u.d || q->dst == u.d) &&
 	       (q->src == weir_domain_system() ||
 		q->dst == weir_domain_system()) && q->kind <= WEIR_JOB_PUSH;
@@ -174,6 +176,8 @@ static int unit_start(void *arg, struct weir_job *job)
 		u.held = job;
 		return 0;
 	}
+	if (job->kind == WEIR_JOB_FILL)
+		return weir_job_stage(job, -ENOENT);
 	n = weir_job_keys(job, side, 0, u.dev, iov, keys, 8);
 	if (n < 0)
 		return weir_job_stage(job, n);
@@ -297,6 +301,17 @@ static void staging_stays_registered_until_the_context_ends(void **state)
 	assert_memory_equal(u.far + 64, mem, 64);
 	assert_int_equal(weir_provider_unregister(u.p), -EBUSY);
 	u.dev = NULL;
+	unit_end();
+}
+
+static void job_that_is_no_copy_does_not_go_through_staging(void **state)
+{
+	struct jrec j;
+
+	unit_begin(state);
+	jrec_init(&j);
+	weir_job_fill(&j.job, far_operand(0, 64), 7);
+	assert_int_equal(weir_job_start(u.dma, &j.job), -EOPNOTSUPP);
 	unit_end();
 }
 
@@ -606,6 +621,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(memory_that_the_device_does_not_know_goes_through_staging),
 		CASE(staging_stays_registered_until_the_context_ends),
+		CASE(job_that_is_no_copy_does_not_go_through_staging),
 		CASE(failure_to_register_staging_ends_the_job),
 		CASE(step_that_is_refused_ends_the_job_with_its_code),
 		CASE(engine_goes_on_in_a_job_by_what_it_skips),
