@@ -28,7 +28,7 @@ test_headers = %D%/support/alloc-fixture.h %D%/support/bounce-fixture.h \
 	%D%/support/channel-fixture.h %D%/support/child-fixture.h \
 	%D%/support/conform-fixture.h %D%/support/conn-fixture.h \
 	%D%/support/cores.h %D%/support/errnos-fixture.h \
-	%D%/support/export-fixture.h %D%/support/forbid.h \
+	%D%/support/engine-of.h %D%/support/export-fixture.h %D%/support/forbid.h \
 	%D%/support/cuda-bare.h %D%/support/cuda-fixture.h %D%/support/dns-fixture.h \
 	%D%/support/fabric-fixture.h \
 	%D%/support/fault-fixture.h %D%/support/gate-fixture.h \
