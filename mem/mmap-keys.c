@@ -307,7 +307,7 @@ static int unbind(const struct weir_mmap *mmap, struct mmap_device *md)
 		return 0;
 	if (mmap_is_inherited(mmap))
 		return why(-EBUSY, "weir_mmap_stop: a forked child cannot take "
-			   "back memory windows of its parent's");
+			   "back what its parent has bound");
 	return md->device->info.cls->unbind(md->device, &md->slot);
 }
 

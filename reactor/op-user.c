@@ -191,7 +191,7 @@ __attribute__((cold)) static int refuse(uint64_t mark, const struct weir_op *op)
 	if (mark == mark_of(op, FINISHED))
 		return why_static(-EALREADY, "weir_op_finish: the operation was "
 				  "finished already; call it once for each "
-				  "weir_op_start()");
+				  "weir_op_start() or weir_op_begin()");
 	return why_static(-EINVAL, "weir_op_finish: the operation is not in "
 			  "flight by weir_op_start() or weir_op_begin()");
 }

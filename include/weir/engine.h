@@ -18,14 +18,14 @@
  *	err = weir_dma_add_engine(dma, &ops, card);
  *
  * An engine walks a job by weir_job_pieces() and weir_job_skip(), and ends it by
- * weir_job_end(), at once or later.  The context calls all functions of an engine on its reactor;
- * they must not block.
+ * weir_job_end(), at once or later.  The context calls all functions of an
+ * engine on its reactor; they must not block.
  *
- * All except .can() and .verify() may call any public function.  If one cancels the job for
- * which it is called, or the operation of which that job is a part, or stops
- * the context or the reactor, the library records the request and acts on it
- * when the function has returned: .cancel() is never called inside .start() of
- * the same job.  weir_dma_destroy() of the context is -EBUSY there.
+ * All except .can() and .verify() may call any public function.  If one cancels
+ * the job for which it is called, or the operation of which that job is a part,
+ * or stops the context or the reactor, the library records the request and acts
+ * on it when the function has returned: .cancel() is never called inside
+ * .start() of the same job.  weir_dma_destroy() of the context is -EBUSY there.
  *
  * Re-creates spdk_accel_module_if and the driver's side of rte_dmadev.
  */

@@ -38,10 +38,11 @@
  *     weir_device_open(), weir_device_open_name(), weir_device_close(),
  *     weir_provider_register() and weir_provider_unregister() return -EDEADLK;
  *     all other functions may be called.
- *   - .mem_register(), .mem_deregister() and .unbind() run on the thread of the call that
- *     needs them, or in a turn of the reactor of an operation that waits for
- *     .mem_deregister(), one at a time for each mmap.  They get a range and not
- *     the mmap, and must not call functions of the mmap that has the range.
+ *   - .mem_register(), .mem_deregister() and .unbind() run on the thread of the
+ *     call that needs them, or in a turn of the reactor of an operation that
+ *     waits for .mem_deregister(), one at a time for each mmap.  They get a range
+ *     and not the mmap, and must not call functions of the mmap that has the
+ *     range.
  *   - The others run on the thread of the call that needs them, and may call
  *     any public function.
  *
@@ -311,8 +312,9 @@ WEIR_API int weir_provider_unregister(struct weir_provider *provider);
 /*
  * Name a device: copy @caps to the list that .list() is to fill.
  *
- * .size and .name are set, and .kind is WEIR_DEVICE_USER or more; .flags has WEIR_DEVICE_USABLE, or .why the reason and what would change
- * it.  .align is 1 if it is 0.
+ * .size and .name are set, and .kind is WEIR_DEVICE_USER or more; .flags has
+ * WEIR_DEVICE_USABLE, or .why the reason and what would change it.  .align is 1
+ * if it is 0.
  *
  * Returns 0, or
  *   -EINVAL  .size is too small; .name is empty or does not end; .kind is the
@@ -461,8 +463,8 @@ WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
  * keeps it registered, and @dev open, until the context is destroyed.  .rkey is 0.
  *
  * Other pieces have none.  An engine that needs one for each piece has such a
- * job done through staging, see weir_job_stage(), or refuses it in .start().  @iov may
- * be NULL.
+ * job done through staging, see weir_job_stage(), or refuses it in .start().
+ * @iov may be NULL.
  *
  * Returns the number of keys, or
  *   -ENOENT      a piece is no buf, or its mmap does not have @dev

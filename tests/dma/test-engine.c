@@ -226,24 +226,31 @@ static void user_engine_is_asked_before_those_of_the_library(void **state)
 	fixture_end(&g);
 }
 
+/* In place of @g's context one whose engine has the flags @flags. */
+static void use_engine_with(struct fixture *g, uint32_t flags)
+{
+	struct weir_engine_ops flagged = ops;
+	struct rec stop;
+
+	rec_init(&stop);
+	STARTS(weir_dma_stop(g->dma, &stop.op));
+	assert_int_equal(finish(g->r, &stop), 0);
+	assert_int_equal(weir_dma_destroy(g->dma), 0);
+	assert_int_equal(weir_dma_create(&g->dma, g->r, NULL), 0);
+	flagged.flags = flags;
+	assert_int_equal(weir_dma_add_engine(g->dma, &flagged, &g->card), 0);
+	assert_int_equal(weir_dma_start(g->dma), 0);
+}
+
 static void engine_for_other_domains_is_not_asked_about_memory(void **state)
 {
-	struct weir_engine_ops foreign = ops;
 	struct weir_domain *file;
 	struct fixture g;
-	struct rec stop;
 	char text[2000];
 	int fd;
 
 	fixture_begin(&g, state);
-	rec_init(&stop);
-	STARTS(weir_dma_stop(g.dma, &stop.op));
-	assert_int_equal(finish(g.r, &stop), 0);
-	assert_int_equal(weir_dma_destroy(g.dma), 0);
-	assert_int_equal(weir_dma_create(&g.dma, g.r, NULL), 0);
-	foreign.flags = WEIR_ENGINE_FOREIGN;
-	assert_int_equal(weir_dma_add_engine(g.dma, &foreign, &g.card), 0);
-	assert_int_equal(weir_dma_start(g.dma), 0);
+	use_engine_with(&g, WEIR_ENGINE_FOREIGN);
 	assert_int_equal(jrec_run(g.dma, &g.j[0]), 64);
 	assert_memory_equal(g.mem + LEN, g.mem, 64);
 	/* Nor where a job is planned, which a chain's and this are. */
@@ -267,22 +274,13 @@ static void engine_for_other_domains_is_not_asked_about_memory(void **state)
 
 static void engine_that_does_no_files_is_not_asked_about_them(void **state)
 {
-	struct weir_engine_ops other = ops;
 	struct weir_domain *file;
 	struct fixture g;
-	struct rec stop;
 	char text[2000];
 	int fd;
 
 	fixture_begin(&g, state);
-	rec_init(&stop);
-	STARTS(weir_dma_stop(g.dma, &stop.op));
-	assert_int_equal(finish(g.r, &stop), 0);
-	assert_int_equal(weir_dma_destroy(g.dma), 0);
-	assert_int_equal(weir_dma_create(&g.dma, g.r, NULL), 0);
-	other.flags = WEIR_ENGINE_NO_FILES;
-	assert_int_equal(weir_dma_add_engine(g.dma, &other, &g.card), 0);
-	assert_int_equal(weir_dma_start(g.dma), 0);
+	use_engine_with(&g, WEIR_ENGINE_NO_FILES);
 	fd = test_file(state, "file", LEN, 0);
 	file = file_domain(fd);
 	weir_job_copy(&g.j[1].job, weir_operand_mem(g.mem + LEN, 64),
