@@ -476,17 +476,19 @@ static int local(struct verbs_queue *q, struct weir_job *job, uint64_t skip,
 	int i, n_pieces;
 
 	n = n < PIECES ? n : PIECES;
-	if (verbs_job(job)->inlined)
+	if (verbs_job(job)->inlined) {
+		memset(keys, 0, sizeof(keys));	/* None is needed. */
 		n_pieces = (int)weir_job_pieces(job, verbs_here(job), skip, iov,
 						n);
-	else
+	} else {
 		n_pieces = weir_job_keys(job, verbs_here(job), skip,
 					 verbs_device(q), iov, keys, n);
+	}
 	for (i = 0; i < n_pieces; i++)
 		sge[i] = (struct ibv_sge){
 			.addr = (uintptr_t)iov[i].iov_base,
 			.length = (uint32_t)least(iov[i].iov_len, q->max_len),
-			.lkey = verbs_job(job)->inlined ? 0 : keys[i].lkey,
+			.lkey = keys[i].lkey,
 		};
 	return n_pieces;
 }

@@ -665,7 +665,8 @@ static void lost_device_is_taken_over_by_the_same_export_only(void **state)
 {
 	uint8_t data[SECTOR];
 	uint64_t own;
-	char export[128];
+	char export[128], twin[64];
+	int fd;
 
 	(void)state;
 	set_up();
@@ -674,7 +675,15 @@ static void lost_device_is_taken_over_by_the_same_export_only(void **state)
 	assert_int_not_equal(own, 0);
 	assert_int_equal(stop_program(), EXIT_OK);
 
+	/* Another file, in which all else is the same. */
+	snprintf(twin, sizeof(twin), "%s", in_dir("twin"));
+	fd = open(twin, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(ftruncate(fd, DISK), 0);
+	close(fd);
 	lose_server(own);
+	BEGIN("--id=0", twin);
+	assert_int_equal(end_program(), EXIT_SETUP);
+	unlink(twin);
 	BEGIN("--id=0", "size=1M");
 	assert_int_equal(end_program(), EXIT_SETUP);
 	snprintf(export, sizeof(export), "path=%s,ro", disk);

@@ -147,7 +147,7 @@ static void abandoned_operation_is_as_before_its_start(void **state)
 	dial_init(&other, r);
 	d.refused = -EHOSTUNREACH;
 	d.lends = buf;
-	weir_op_set_deadline(&d.rec.op, weir_reactor_now(r) + WEIR_MSEC);
+	weir_op_set_deadline(&d.rec.op, weir_reactor_now(r) + WEIR_SEC);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(dial_start(&d), -EHOSTUNREACH);
 	buf[0] = 1;	/* The caller's again. */
