@@ -443,7 +443,7 @@ static int key_of_buf(const struct weir_buf *buf, const struct weir_reactor *r,
 	    mmap_import_key(buf->use->mmap, dev, mr))
 		return 0;
 	if (unlikely(buf->use->r != r))
-		return mmap_mr(buf->use->mmap, dev, 0, NULL, mr, call);
+		return mmap_mr(buf->use->mmap, dev, 0, 0, 0, NULL, mr, call);
 	err = mmap_use_key(buf->use, dev, &mr->lkey);
 	mr->priv = buf->use->key_data;
 	return err;

@@ -24,23 +24,11 @@
 
 #define CAPS_ALL (2 * WEIR_DEVICE_CAP_DOMAIN - 1) /* That is the last. */
 
-_Static_assert(WEIR_PROVIDER_DESC_MAX == DEVICE_DESC_MAX &&
-	       WEIR_PROVIDER_NAME_MAX == DEVICE_OWNER_MAX, "what the core has");
+_Static_assert(WEIR_PROVIDER_NAME_MAX == DEVICE_OWNER_MAX, "what the core has");
 _Static_assert(N_SHIPPED + WEIR_PROVIDERS_MAX < WEIR_ENGINES_MAX,
 	       "there is capacity for the engines of all, and a user's");
 _Static_assert(sizeof(struct weir_provider_key) == sizeof(struct device_mr),
 	       "the same members");
-
-struct weir_provider {
-	struct device_class cls;
-	struct device_owner owner;
-	struct weir_provider_ops ops;
-	struct weir_engine_ops engine;	/* If .ops.engine is set. */
-	struct weir_provider_dm_ops dm;	/* If .ops.dm is. */
-	void *arg;
-	uint32_t n_contexts;		/* By the lock, */
-	bool is_leaving;		/* as this: it gets no more of them. */
-};
 
 /* Guards the table.  No function of the user's is called under it, and the lock of
  * devices is not taken: a .list(), which runs under that, may make a context. */
@@ -310,49 +298,25 @@ void *weir_provider_dm_data(const struct weir_dm *dm)
 	return dm->priv;
 }
 
-static void desc_of(struct weir_provider_desc *own,
-		    const struct device_desc *desc)
-{
-	*own = (struct weir_provider_desc){
-		.size = sizeof(*own),
-		.addr = desc->addr,
-		.len = desc->len,
-		.permissions = desc->permissions,
-		.n_bytes = desc->n_bytes,
-		.reactor = desc->r,
-	};
-	memcpy(own->bytes, desc->bytes, desc->n_bytes);
-}
-
 static int describe(struct weir_device *dev, const struct device_mr *mr,
-		    struct device_desc *desc)
+		    struct weir_provider_desc *desc)
 {
 	const struct weir_provider_key key = { mr->priv, mr->lkey, mr->rkey };
 	unsigned int since = why_begin();
-	struct weir_provider_desc own;
-	int err;
 
-	desc_of(&own, desc);
-	err = provider_of(dev)->ops.describe(dev->priv, &key, &own);
-	if (err)
-		return result_of(err, since, "weir_mmap_export_device",
-				 device_name(dev), "");
-	desc->addr = own.addr;
-	desc->n_bytes = own.n_bytes;
-	memcpy(desc->bytes, own.bytes, sizeof(desc->bytes));
-	return 0;
+	return result_of(provider_of(dev)->ops.describe(dev->priv, &key, desc),
+			 since, "weir_mmap_export_device", device_name(dev),
+			 "");
 }
 
-static int import(struct weir_device *dev, const struct device_desc *desc,
+static int import(struct weir_device *dev,
+		  const struct weir_provider_desc *desc,
 		  struct device_import *ret)
 {
 	struct weir_provider_import given = { .addr = desc->addr };
 	unsigned int since = why_begin();
-	struct weir_provider_desc own;
-	int err;
+	int err = provider_of(dev)->ops.import(dev->priv, desc, &given);
 
-	desc_of(&own, desc);
-	err = provider_of(dev)->ops.import(dev->priv, &own, &given);
 	if (!err)
 		*ret = (struct device_import){ given.domain, given.addr,
 					       given.data };
@@ -638,9 +602,9 @@ int weir_provider_lost(struct weir_device *dev)
 
 int weir_provider_revoked(struct weir_mmap *mmap)
 {
-	if (!import_device(mmap))
+	if (!mmap->import || !(import_of(mmap)->device || import_of(mmap)->owner))
 		return why_static(-EPERM, "weir_provider_revoked: the mmap is "
-				  "no import by a provider's device");
+				  "no import by a provider");
 	import_set_stale(mmap->import);
 	return 0;
 }

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include <weir/device.h>
-
-#include "base/provider.h"
+#include <weir/engine.h>
+#include <weir/provider.h>
 
 struct device_class;
 struct dm_ops;
@@ -84,17 +84,7 @@ static inline bool device_list_wants(const struct device_list *list,
  */
 int device_is_dead(struct weir_device *dev, const char *call);
 
-#define DEVICE_DESC_MAX 256	/* Bytes of a class in a descriptor. */
 #define DEVICE_OWNER_MAX 31	/* Of the name of an owner. */
-
-/* What a descriptor has of a device's export. */
-struct device_desc {
-	uint64_t addr, len;
-	uint32_t permissions;	/* WEIR_MMAP_PEER_ */
-	uint32_t n_bytes;
-	uint8_t bytes[DEVICE_DESC_MAX];
-	struct weir_reactor *r;	/* describe: of the lease, or NULL. */
-};
 
 /* Where an import is reached. */
 struct device_import {
@@ -158,14 +148,27 @@ struct device_class {
 	/* WEIR_DEVICE_CAP_EXPORT and _IMPORT, see export/device.c, for classes
 	 * with an owner. */
 	int (*describe)(struct weir_device *dev, const struct device_mr *mr,
-			struct device_desc *desc);
-	int (*import)(struct weir_device *dev, const struct device_desc *desc,
+			struct weir_provider_desc *desc);
+	int (*import)(struct weir_device *dev,
+		      const struct weir_provider_desc *desc,
 		      struct device_import *ret);
 	void (*import_end)(struct weir_device *dev,
 			   const struct device_import *import);
 };
 
 extern const struct device_class device_soft_dm;
+
+/* A provider: its class of devices, and what dma/provider.c has of it. */
+struct weir_provider {
+	struct device_class cls;
+	struct device_owner owner;
+	struct weir_provider_ops ops;
+	struct weir_engine_ops engine;	/* If .ops.engine is set. */
+	struct weir_provider_dm_ops dm;	/* If .ops.dm is. */
+	void *arg;
+	uint32_t n_contexts;		/* By the lock, */
+	bool is_leaving;		/* as this: it gets no more of them. */
+};
 
 /* Register the class of a provider, which then lists and opens its devices. */
 void device_class_add(const struct device_class *cls);

@@ -31,7 +31,6 @@
 #include "mem/device-internal.h"
 
 #include "base/check.h"
-#include "base/provider.h"
 #include "reactor/group/deferred.h"
 
 struct mmap_export;
@@ -73,18 +72,7 @@ struct mmap_import {
 	bool (*expired)(const struct mmap_import *import);
 	/* Its value at the export; 0: the exporter has ended. */
 	_Atomic uint64_t mine;
-	const struct mmap_remote *remote;	/* NULL: not by RDMA. */
-};
-
-/* The key and the properties of a peer's mmap that is imported here. */
-struct mmap_remote {
-	uint32_t rkey;
-	uint32_t permissions;	/* WEIR_MMAP_READ, _WRITE, _RDMA_ATOMIC */
-	/* The peer's queue pair on which the key is valid; 0: any of its
-	 * device's. */
-	uint32_t qp_num;
-	uint32_t reserved;
-	uint64_t node;		/* GUID; 0: not known. */
+	uint32_t rkey;		/* By which a peer knows the memory; 0: none. */
 };
 
 /* A part of an mmap, or fewer rights, with a registration of its own. */
@@ -304,45 +292,17 @@ static inline int mmap_may_take(const struct weir_mmap *mmap)
 	return unlikely(mmap_stale(mmap)) ? -ESTALE : 0;
 }
 
-/*
- * Get the key by which the peer of @mmap knows it, for a job that needs the
- * permissions @need.  Returns 0; -EXDEV: it is not a peer's; -EACCES.  Any
- * thread, while @mmap exists.
- */
-static inline int mmap_remote_key(const struct weir_mmap *mmap, uint32_t need,
-				  uint32_t *rkey)
-{
-	const struct mmap_remote *remote;
-
-	remote = mmap->import ? mmap->import->remote : NULL;
-	if (unlikely(!remote))
-		return -EXDEV;
-	if (unlikely((remote->permissions & need) != need))
-		return -EACCES;
-	*rkey = remote->rkey;
-	return 0;
-}
-
 /* device-import.c: whether @mmap, an import, is reached by @dev without a
  * registration; then what its provider has for it is in *@ret.  Any thread. */
 bool mmap_import_key(const struct weir_mmap *mmap,
 		     const struct weir_device *dev, struct device_mr *ret);
-
-/* The exporter's queue pair on which the key is valid; 0: any. */
-static inline uint32_t mmap_remote_qp(const struct weir_mmap *mmap)
-{
-	const struct mmap_import *import = mmap->import;
-
-	return import && import->remote ? import->remote->qp_num : 0;
-}
 
 /* Why @call cannot set a range of @len bytes from @off now, or 0. */
 int mmap_refuse_range(const struct weir_mmap *mmap, const char *call,
 		      uint64_t off, size_t len);
 
 /* Its addresses are those of @domain. */
-void mmap_set_domain(struct weir_mmap *mmap, struct weir_domain *domain)
-	PROVIDER_API(mmap_set_domain);
+void mmap_set_domain(struct weir_mmap *mmap, struct weir_domain *domain);
 
 /* Map .len bytes at .fd_off of .fd, shared, to .addr; read-only if the file
  * does not allow writes.  Returns 0 or a negative errno. */
@@ -365,8 +325,7 @@ extern int (*dmabuf_ioctl)(int fd, unsigned long request, void *arg);
 /* The index of @device in the list of its devices, or the length of the
  * list. */
 struct mmap_device **mmap_find_device(struct weir_mmap *mmap,
-				      const struct weir_device *device)
-	PROVIDER_API(mmap_find_device);
+				      const struct weir_device *device);
 
 /* Whether peers may do atomics in it by a device whose atomics are not atomic
  * to the processor. */
@@ -376,23 +335,16 @@ bool mmap_atomics_are_apart(const struct weir_mmap *mmap);
 void mmap_rm_devices(struct weir_mmap *mmap);
 
 /*
- * The key of @device by which peers reach @len bytes of @mmap from @off with
- * @permissions, which the mmap has, and the address that belongs to the key.
- * Returns 0, or a negative errno with a message, as weir_mmap_keys().
- */
-int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
-		   uint64_t off, uint64_t len, uint32_t permissions,
-		   uint64_t *addr, uint32_t *rkey) PROVIDER_API(mmap_keys_part);
-
-/*
- * Get the registration of @mmap with @device, which is made if need be.  @peers
- * is 0 for this process's own, or the WEIR_MMAP_PEER_ rights of importers, which
- * is a registration by itself; then @device is one of @mmap's devices.  With
- * @owner, which is NULL otherwise, no other exports share that.  Returns 0, or a
+ * Get the registration of @mmap with @device, which is made if need be.  @peers is 0
+ * for this process's own, which is of all of @mmap; or the rights of peers, by which
+ * they reach @len bytes from @off on: a registration by itself, but for all of it with
+ * all the WEIR_MMAP_RDMA_ rights that it has.  Then @device is one of @mmap's devices.
+ * With @owner, which is NULL otherwise, no other exports share that.  Returns 0, or a
  * negative errno with a message, as weir_mmap_keys().
  */
-int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint32_t peers,
-	    const void *owner, struct device_mr *ret, const char *call);
+int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint64_t off,
+	    uint64_t len, uint32_t peers, const void *owner,
+	    struct device_mr *ret, const char *call);
 
 /* End the registration that @owner alone has, if it has one still.  Returns 0 or
  * the device's errno: peers may still reach the memory. */

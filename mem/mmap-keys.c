@@ -189,53 +189,21 @@ static int ensure_part(struct mmap_part **ret, const struct weir_mmap *mmap,
 	return 0;
 }
 
-static uint64_t device_range_address(const struct device_range *range)
-{
-	if (range->kind == DEVICE_RANGE_DM)
-		return 0;
-	return range->addr ? (uintptr_t)range->addr : range->off;
-}
-
-int mmap_keys_part(struct weir_mmap *mmap, struct weir_device *device,
-		   uint64_t off, uint64_t len, uint32_t permissions,
-		   uint64_t *addr, uint32_t *rkey)
-{
-	bool whole = !off && len == mmap->len &&
-		     permissions == (mmap->permissions & MMAP_RDMA);
-	struct device_range range;
-	struct mmap_device *md = NULL;
-	struct mmap_part *part = NULL;
-	int err;
-
-	range = mmap_range_of_part(mmap, off, len, permissions);
-	pthread_mutex_lock(&mmap->lock);
-	if (whole) {
-		err = ensure(mmap, device, &md);
-	} else {
-		md = *mmap_find_device(mmap, device);
-		err = ensure_part(&part, mmap, md, off, len, permissions, NULL,
-				  "weir_mmap_export_rdma");
-	}
-	if (!err) {
-		*addr = device_range_address(&range);
-		*rkey = part ? part->mr.rkey : md->mr.rkey;
-		md->given |= !part;
-	}
-	pthread_mutex_unlock(&mmap->lock);
-	return err;
-}
-
-int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint32_t peers,
-	    const void *owner, struct device_mr *ret, const char *call)
+int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint64_t off,
+	    uint64_t len, uint32_t peers, const void *owner,
+	    struct device_mr *ret, const char *call)
 {
 	struct mmap_part *part = NULL;
 	int err;
 
 	if (!peers)
 		return whole_mr(mmap, device, ret, false);
+	if (!off && len == mmap->len &&
+	    peers == (mmap->permissions & MMAP_RDMA))
+		return whole_mr(mmap, device, ret, true);
 	pthread_mutex_lock(&mmap->lock);
-	err = ensure_part(&part, mmap, *mmap_find_device(mmap, device), 0,
-			  mmap->len, peers, owner, call);
+	err = ensure_part(&part, mmap, *mmap_find_device(mmap, device), off,
+			  len, peers, owner, call);
 	if (!err)
 		*ret = part->mr;
 	pthread_mutex_unlock(&mmap->lock);

@@ -19,6 +19,11 @@ struct weir_mmap *weir_pool_mmap(const struct weir_pool *pool)
 	return pool->shared_pool->classes[0].slabs[0].mmap;
 }
 
+struct weir_reactor *weir_pool_reactor(const struct weir_pool *pool)
+{
+	return pool->r;
+}
+
 size_t weir_pool_buf_size(const struct weir_pool *pool)
 {
 	return pool->shared_pool->classes[0].buf_size;

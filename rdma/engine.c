@@ -12,13 +12,9 @@
 #include "base/alloc.h"
 #include "base/why.h"
 #include "rdma/engine.h"
+#include "rdma/export.h"
 
 size_t verbs_area;
-
-static bool is_remote(const struct weir_domain *domain)
-{
-	return domain && weir_domain_kind(domain) == WEIR_DOMAIN_REMOTE;
-}
 
 static bool is_atomic(uint32_t kind)
 {
@@ -52,8 +48,9 @@ int verbs_far(const struct verbs_queue *q, struct weir_job *job,
 	const struct weir_operand *operand = side_of(job, verbs_there(job));
 	const struct weir_remote_key *given = operand->buf ? NULL :
 							     operand->ctx;
-	const struct mmap_remote *import;
+	const struct weir_provider_desc *import;
 	struct weir_provider_key key;
+	struct rdma_key peers;
 	uint32_t need;
 	int n;
 
@@ -70,9 +67,12 @@ int verbs_far(const struct verbs_queue *q, struct weir_job *job,
 	need = need_of(job, verbs_there(job));
 	if (unlikely((import->permissions & need) != need))
 		return -EACCES;
-	if (unlikely(import->qp_num && import->qp_num != q->conn->peer_qp))
+	n = rdma_key_read(&peers, import);
+	if (unlikely(n))
+		return n;
+	if (unlikely(peers.qp_num && peers.qp_num != q->conn->peer_qp))
 		return -ESTALE;
-	*rkey = import->rkey;
+	*rkey = peers.rkey;
 	return 0;
 }
 
@@ -81,17 +81,21 @@ int verbs_far(const struct verbs_queue *q, struct weir_job *job,
 static int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need)
 {
 	const struct weir_buf *buf;
-	uint32_t rkey;
-	int err = 0;
+	struct rdma_key key;
 
 	if (!operand->buf && !operand->ctx)
 		return why(-EACCES, "weir_job_start: addresses at a peer have "
 			   "no key: use bufs of an mmap that was imported, or "
 			   "set .ctx to a struct weir_remote_key");
-	for (buf = operand->buf; buf && !err; buf = weir_buf_next(buf))
-		err = mmap_remote_key(weir_buf_mmap(buf), need, &rkey);
-	return !err ? 0 : why(err, "weir_job_start: the peer does not give this "
-			      "right");
+	for (buf = operand->buf; buf; buf = weir_buf_next(buf)) {
+		if (!rdma_key_of(&key, weir_buf_mmap(buf)))
+			return why(-EXDEV, "weir_job_start: a buf is not of an "
+				   "import by RDMA");
+		if ((weir_mmap_permissions(weir_buf_mmap(buf)) & need) != need)
+			return why(-EACCES, "weir_job_start: the peer does not "
+				   "give this right");
+	}
+	return 0;
 }
 
 /* Whether all of @job's memory at the peer is known there by a key for @q, and
@@ -99,16 +103,15 @@ static int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need)
 static int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job)
 {
 	const struct weir_buf *buf = side_of(job, verbs_there(job))->buf;
-	uint32_t bound_to;
+	struct rdma_key key;
 
-	for (; buf; buf = weir_buf_next(buf)) {
-		bound_to = mmap_remote_qp(weir_buf_mmap(buf));
-		if (unlikely(bound_to && bound_to != q->conn->peer_qp))
+	for (; buf; buf = weir_buf_next(buf))
+		if (rdma_key_of(&key, weir_buf_mmap(buf)) && key.qp_num &&
+		    unlikely(key.qp_num != q->conn->peer_qp))
 			return why(-ESTALE, "weir_job_start: the peer has "
 				   "exported this for its QP %u, and the "
 				   "connection leads to QP %u; ask it for "
-				   "another", bound_to, q->conn->peer_qp);
-	}
+				   "another", key.qp_num, q->conn->peer_qp);
 	return 0;
 }
 
@@ -144,7 +147,7 @@ static bool verbs_can_atomic(const struct verbs_engine *engine,
 	const struct weir_conn *c;
 
 	*why = "only a peer by RDMA";
-	if (!is_remote(domain))
+	if (!rdma_is_remote(domain))
 		return false;
 	c = weir_domain_link(domain);
 	if (!c || c->r != engine->r || !c->device_ref ||
@@ -229,9 +232,9 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 	if (unlikely(is_atomic(q->kind)))
 		return verbs_can_atomic(arg, q->dst, why);
 	*why = "only copies between memory and a peer by RDMA";
-	if (is_remote(q->src) && verbs_is_local(q->dst))
+	if (rdma_is_remote(q->src) && verbs_is_local(q->dst))
 		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PULL;
-	if (verbs_is_local(q->src) && is_remote(q->dst))
+	if (verbs_is_local(q->src) && rdma_is_remote(q->dst))
 		return q->kind == WEIR_JOB_COPY || q->kind == WEIR_JOB_PUSH;
 	return 0;
 }
@@ -253,7 +256,7 @@ static int verify(void *arg, const struct weir_job *job, int side)
 	const struct weir_domain *domain = domain_of(operand);
 
 	(void)arg;
-	if (is_remote(domain))
+	if (rdma_is_remote(domain))
 		return verbs_check_rkeys(operand, need_of(job, side));
 	if (!weir_domain_is_memory(domain) && !operand->buf)
 		return why(-EOPNOTSUPP, "weir_job_start: addresses of device "
@@ -310,7 +313,7 @@ static struct verbs_job *set_up(struct weir_job *job)
 		.total = total,
 		.left = total,
 	};
-	v->read = !v->atomic && is_remote(weir_job_domain(job, WEIR_JOB_SRC));
+	v->read = !v->atomic && rdma_is_remote(weir_job_domain(job, WEIR_JOB_SRC));
 	return v;
 }
 
@@ -552,7 +555,7 @@ int weir_conn_attach(struct weir_conn *c, struct weir_domain *domain)
 
 int weir_conn_detach(struct weir_conn *c, struct weir_domain *domain)
 {
-	if (!is_remote(domain) || weir_domain_link(domain) != c)
+	if (!rdma_is_remote(domain) || weir_domain_link(domain) != c)
 		return why(-ENOENT, "weir_conn_detach: the connection does not "
 			   "reach domain %s", weir_domain_id(domain));
 	if (c->posted)

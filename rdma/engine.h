@@ -25,9 +25,12 @@
 #include <weir/rdma/channel.h>
 #include <weir/mmap.h>
 
+#include <weir/device.h>
+#include <weir/domain.h>
+#include <weir/engine.h>
+#include <weir/job.h>
 #include <weir/provider.h>
 
-#include "dma/job-internal.h"
 #include "rdma/conn-internal.h"
 
 #define VERBS_WR_LEN (1u << 20)	/* Of one work request, at most. */

@@ -13,17 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weir/mmap.h>
 #include <weir/rdma/export.h>
 #include <weir/rdma/mw.h>
 
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "mem/mmap-internal.h"
 #include "rdma/device.h"
 #include "rdma/engine.h"
 #include "rdma/export.h"
 #include "rdma/mmap-mw.h"
+
+#define RDMA_RIGHTS \
+	(WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC)
 
 /*
  * Memory windows.  A window belongs to its maker until it is abandoned, and is
@@ -71,6 +74,15 @@ static const char *name_of(const struct weir_device *device)
 	return device_verbs_of(device)->name;
 }
 
+static size_t len_of(const struct weir_mmap *mmap)
+{
+	size_t len = 0;
+	void *addr;
+
+	(void)weir_mmap_memrange(mmap, &addr, &len);
+	return len;
+}
+
 /* Of device memory and of dma-bufs there are no windows. */
 static bool has_mws(const struct weir_mmap *mmap,
 		    const struct weir_device *device)
@@ -88,7 +100,8 @@ static int check_opts(const struct weir_mmap *mmap,
 		      const struct weir_device *device,
 		      const struct mmap_mw_opts *opts, const char *call)
 {
-	uint32_t has = mmap->permissions & MMAP_RDMA;
+	uint32_t has = weir_mmap_permissions(mmap) & RDMA_RIGHTS;
+	size_t len = len_of(mmap);
 
 	if (opts->narrow && !has_mws(mmap, device))
 		return why(-EOPNOTSUPP,
@@ -100,12 +113,11 @@ static int check_opts(const struct weir_mmap *mmap,
 			   "%s: a window with permissions %#x, and "
 			   "the mmap has %#x",
 			   call, opts->permissions, has);
-	if (!opts->len || opts->off >= mmap->len ||
-	    opts->len > mmap->len - opts->off)
+	if (!opts->len || opts->off >= len || opts->len > len - opts->off)
 		return why(-ERANGE,
 			   "%s: a window that is not within the %zu "
 			   "bytes of the mmap",
-			   call, mmap->len);
+			   call, len);
 	return 0;
 }
 
@@ -121,13 +133,12 @@ static int register_own(struct mmap_mw *w, const struct weir_mmap *mmap,
 		return err;
 	range.flags = w->narrow ? WEIR_PROVIDER_RANGE_MW : 0;
 	if (w->narrow)
-		range.permissions &= ~MMAP_RDMA;
+		range.permissions &= ~RDMA_RIGHTS;
 	err = device_mr_register((void *)(uintptr_t)device_verbs_of(w->device),
 				 &range, &w->own);
 	w->has_own = !err;
 	if (err || w->narrow)
 		return err;
-	w->info.addr = device_range_start(&range);
 	w->rkey = w->own.rkey;
 	w->place = BOUND;
 	return 0;
@@ -184,7 +195,7 @@ static int make(void *arg, const struct weir_provider_binding *binding)
 	struct mmap_mw *w = m->w;
 	int err = 0;
 
-	if (w->narrow && m->opts->len == m->mmap->len && binding->registered)
+	if (w->narrow && m->opts->len == len_of(m->mmap) && binding->registered)
 		w->info.mr = binding->key.data;
 	else
 		err = register_own(w, m->mmap, m->opts);
@@ -225,13 +236,17 @@ int mmap_mw_create(struct mmap_mw **ret, struct weir_mmap *mmap,
 		   struct weir_device *device, const struct mmap_mw_opts *opts,
 		   const char *call)
 {
+	struct weir_provider_range range = { .size = sizeof(range) };
 	struct mmap_mw *w;
 	int err = check_mmap(mmap, device, call);
 
 	if (!err)
 		err = check_opts(mmap, device, opts, call);
-	if (!err && opts->len == mmap->len && has_mws(mmap, device))
+	if (!err && opts->len == len_of(mmap) && has_mws(mmap, device))
 		err = weir_mmap_keys(mmap, device, NULL, NULL);
+	if (!err)
+		err = weir_mmap_part(mmap, opts->off, opts->len,
+				     opts->permissions, &range);
 	if (err)
 		return err;
 	w = mem_calloc(1, sizeof(*w));
@@ -239,7 +254,7 @@ int mmap_mw_create(struct mmap_mw **ret, struct weir_mmap *mmap,
 		return why(-ENOMEM, "%s: no memory", call);
 	w->device = device;
 	w->narrow = has_mws(mmap, device);
-	w->info.addr = (uintptr_t)mmap->addr + opts->off;
+	w->info.addr = device_range_start(&range);
 	w->info.length = opts->len;
 	w->info.mw_access_flags = access_of(opts->permissions);
 	err = weir_mmap_bind(mmap, device, make,
@@ -464,7 +479,7 @@ struct weir_mw {
 	uint32_t state; /* WEIR_MW_ */
 	uint32_t qp_num;
 	size_t len;
-	_Alignas(8) uint8_t bytes[DESCRIPTOR_MAX];
+	_Alignas(8) uint8_t bytes[WEIR_DESCRIPTOR_MAX];
 };
 
 /* Posted work cannot be withdrawn; end the connection if it does not
@@ -582,50 +597,81 @@ static void on_invalidated(struct verbs_request *request, int err, int32_t code)
 	complete(w, 0, 0);
 }
 
-static int check_asked(struct weir_conn *c, struct weir_mmap *mmap,
-		       struct weir_export_rdma_opts *opts, bool *narrow)
-{
-	if (opts->flags & ~WEIR_EXPORT_BOUND)
-		return why(-EINVAL, CALL ": unknown .flags %#x", opts->flags);
-	*narrow = opts->flags & WEIR_EXPORT_BOUND;
-	opts->flags = 0;
-	if (c->state != WEIR_CONN_ESTABLISHED)
-		return why(-ENOTCONN, CALL ": the connection is not "
-					   "established");
-	return export_rdma_check(mmap, c->device_ref->device->dev, opts);
-}
-
 /* The key, and the work request for it if it takes one. */
-static int get_key(struct weir_mw *w, struct export_key *key)
+static int get_key(struct weir_mw *w, uint64_t *addr, struct rdma_key *key)
 {
 	int err;
 
 	if (!mmap_mw_is_narrow(w->key))
-		return mmap_mw_key(w->key, &key->addr, &key->rkey);
+		return mmap_mw_key(w->key, addr, &key->rkey);
 	err = mmap_mw_bind(w->key, &w->request.send);
 	if (err)
 		return err;
-	key->addr = w->request.send.bind_mw.bind_info.addr;
+	*addr = w->request.send.bind_mw.bind_info.addr;
 	key->rkey = w->request.send.bind_mw.rkey;
 	key->qp_num = w->qp_num;
 	return 0;
+}
+
+struct described {
+	struct weir_mw *w;
+	struct weir_conn *c;
+	struct weir_mmap *mmap;
+	uint64_t off;
+	bool narrow;
+};
+
+/* For weir_mmap_describe(), which has checked what is asked for. */
+static int make_key(void *arg, const struct weir_provider_key *none,
+		    struct weir_provider_desc *desc)
+{
+	const struct described *d = arg;
+	const struct conn_device *device = d->c->device_ref->device;
+	const struct mmap_mw_opts part = {
+		.off = d->off,
+		.len = desc->len,
+		.permissions = desc->permissions,
+		.narrow = d->narrow,
+	};
+	struct rdma_key key = { .node = be64toh(device->attr.node_guid) };
+	int err = mmap_mw_create(&d->w->key, d->mmap, device->dev, &part, CALL);
+
+	(void)none;
+	if (err)
+		return err;
+	d->w->qp_num = mmap_mw_is_narrow(d->w->key) ? d->c->qp->qp_num : 0;
+	err = get_key(d->w, &desc->addr, &key);
+	if (!err)
+		rdma_key_write(desc, &key);
+	return err;
 }
 
 static int describe(struct weir_mw *w, struct weir_conn *c,
 		    struct weir_mmap *mmap,
 		    const struct weir_export_rdma_opts *opts)
 {
-	struct export_key key = {
-		.node = be64toh(c->device_ref->device->attr.node_guid),
+	const struct weir_describe_opts what = {
+		.size = sizeof(what),
+		.permissions = opts->permissions,
+		.off = opts->off,
+		.len = opts->len,
+		.not_after = opts->not_after,
+		.key = opts->key,
+		.key_len = opts->key_len,
+		.bytes = w->bytes,
 	};
-	int n;
+	struct described d = {
+		w, c, mmap, opts->off, opts->flags & WEIR_EXPORT_BOUND,
+	};
+	struct weir_export_desc desc = { .size = sizeof(desc) };
+	int err = weir_mmap_describe(verbs_provider, mmap,
+				     c->device_ref->device->dev, &what, make_key,
+				     &d, &desc);
 
-	w->qp_num = mmap_mw_is_narrow(w->key) ? c->qp->qp_num : 0;
-	n = get_key(w, &key);
-	if (!n)
-		n = export_rdma_key(w->bytes, mmap, opts, &key);
-	w->len = n > 0 ? (size_t)n : 0;
-	return n < 0 ? n : 0;
+	if (err)
+		return why_call(err, "weir_mmap_describe", CALL);
+	w->len = desc.len;
+	return 0;
 }
 
 static const struct weir_object_ops object_ops = {
@@ -649,15 +695,9 @@ static void undo(struct weir_mw *w)
 }
 
 static int mw_make(struct weir_mw **ret, struct weir_conn *c,
-		struct weir_mmap *mmap,
-		const struct weir_export_rdma_opts *opts, bool narrow)
+		   struct weir_mmap *mmap,
+		   const struct weir_export_rdma_opts *opts)
 {
-	const struct mmap_mw_opts part = {
-		.off = opts->off,
-		.len = opts->len,
-		.permissions = opts->permissions,
-		.narrow = narrow,
-	};
 	struct weir_mw *w = mem_calloc(1, sizeof(*w));
 	int err;
 
@@ -669,9 +709,6 @@ static int mw_make(struct weir_mw **ret, struct weir_conn *c,
 		why_call(err, "weir_object_create", CALL);
 	if (!err)
 		err = weir_timer_create(&w->timer, c->r, on_time, w);
-	if (!err)
-		err = mmap_mw_create(&w->key, mmap, c->device_ref->device->dev,
-				     &part, CALL);
 	if (!err)
 		err = describe(w, c, mmap, opts);
 	if (err)
@@ -696,13 +733,16 @@ int weir_mw_create(struct weir_mw **ret, struct weir_conn *c,
 {
 	struct weir_export_rdma_opts opts;
 	struct weir_mw *w = NULL;
-	bool narrow = false;
 	int err = opts_load(&opts, sizeof(opts), user, CALL);
 
-	if (!err)
-		err = check_asked(c, mmap, &opts, &narrow);
-	if (!err)
-		err = mw_make(&w, c, mmap, &opts, narrow);
+	if (err)
+		return err;
+	if (opts.flags & ~WEIR_EXPORT_BOUND)
+		return why(-EINVAL, CALL ": unknown .flags %#x", opts.flags);
+	if (c->state != WEIR_CONN_ESTABLISHED)
+		return why(-ENOTCONN, CALL ": the connection is not "
+			   "established");
+	err = mw_make(&w, c, mmap, &opts);
 	if (err)
 		return err;
 	err = rdma_op_begin(c->r, op, &bind_kind, w, CALL);

@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/opts.h"
 #include "base/why.h"
-#include "mem/shared-pool-internal.h"
 #include "rdma/srq-internal.h"
 
 /*
@@ -696,7 +695,7 @@ static int load_opts(struct weir_srq_opts *opts,
 	if (opts->pool && (opts->bufs || opts->buf_size))
 		return why(-EINVAL, "weir_srq_create: .bufs and .buf_size are "
 			   "the pool's, if there is .pool");
-	if (opts->pool && opts->pool->r != r)
+	if (opts->pool && weir_pool_reactor(opts->pool) != r)
 		return why(-EXDEV, "weir_srq_create: .pool is another "
 			   "reactor's");
 	if (opts->recvs > MOST || opts->bufs > 2 * MOST ||

@@ -26,9 +26,11 @@ holds 'cuda/ includes only cuda' \
 holds 'resolve/ includes only base resolve' \
 	"$(quoted /dev/null "$dir"/resolve/*.[ch] |
 	   grep -vE '"(base|resolve)/')"
+holds 'rdma/ includes only base rdma' \
+	"$(quoted /dev/null "$dir"/rdma/*.[ch] | grep -vE '"(base|rdma)/')"
 holds 'tls/ includes only base tls' \
 	"$(quoted /dev/null "$dir"/tls/*.[ch] | grep -vE '"(base|tls)/')"
-for layer in accel rdma sim; do
+for layer in accel sim; do
 	holds "$layer/ includes only $(echo "$below" | tr '|' ' ') $layer" \
 		"$(quoted /dev/null "$dir/$layer"/*.[ch] |
 		   grep -vE "\"(config\.h\"|($below|$layer)/)")"

@@ -302,7 +302,7 @@ int weir_sync_remote_wait(struct weir_sync_remote *sync, struct weir_op *op,
 
 static int check_place(const struct weir_mmap *mmap, uint64_t off)
 {
-	if (!mmap->import || !mmap->import->remote)
+	if (!mmap->import || !mmap->import->rkey)
 		return why(-EINVAL, OPEN ": the mmap is no import by RDMA; see "
 			   "weir_sync_open()");
 	if (((uintptr_t)mmap->addr + off) % 8)
@@ -318,7 +318,6 @@ static int check_place(const struct weir_mmap *mmap, uint64_t off)
 int weir_sync_remote_open(struct weir_sync_remote **ret, struct weir_dma *dma,
 			  struct weir_mmap *mmap, uint64_t off)
 {
-	const struct mmap_remote *remote;
 	struct weir_sync_remote *sync;
 	int err = check_place(mmap, off);
 
@@ -327,12 +326,11 @@ int weir_sync_remote_open(struct weir_sync_remote **ret, struct weir_dma *dma,
 	sync = mem_calloc(1, sizeof(*sync));
 	if (!sync)
 		return why(-ENOMEM, OPEN ": no memory");
-	remote = mmap->import->remote;
 	sync->dma = dma;
 	sync->mmap = mmap;
 	sync->addr = (uintptr_t)mmap->addr + off;
-	sync->key.rkey = remote->rkey;
-	sync->permissions = remote->permissions;
+	sync->key.rkey = mmap->import->rkey;
+	sync->permissions = mmap->permissions;
 	atomic_fetch_add(&mmap->n_syncs, 1);
 	atomic_fetch_add(&dma->n_hops, 1);
 	*ret = sync;

@@ -285,6 +285,15 @@ WEIR_API struct weir_buf *weir_pool_taken(const struct weir_op *op);
 WEIR_API struct weir_mmap *weir_pool_mmap(const struct weir_pool *pool);
 
 /*
+ * Get the reactor of @pool.
+ *
+ * Returns the reactor.  Any thread, while @pool exists.  Never blocks.
+ *
+ * Re-creates the lcore of a cache of rte_mempool.
+ */
+WEIR_API struct weir_reactor *weir_pool_reactor(const struct weir_pool *pool);
+
+/*
  * Get the number of bytes in each buffer of @pool, or in the smallest.
  *
  * Returns the number of bytes.  Call on the pool's reactor.  Never blocks.

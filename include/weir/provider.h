@@ -67,6 +67,7 @@ struct weir_dm;
 struct weir_dm_token;
 struct weir_domain;
 struct weir_engine_ops;
+struct weir_export_desc;
 struct weir_job;
 struct weir_mmap;
 struct weir_provider;
@@ -118,14 +119,18 @@ struct weir_provider_key {
 };
 
 /*
- * What a descriptor says of exported memory.  .describe() fills in the bytes,
- * and may change .addr; .import() reads them.
+ * What a descriptor says of exported memory.  .describe() and weir_describe_fn()
+ * fill in the bytes, and may change .addr; .import() and weir_provider_read_desc()
+ * read them.
  */
 struct weir_provider_desc {
 	size_t size;		/* Of the struct, as the library knows it. */
 	uint64_t addr;		/* Of the first byte, as importers name it. */
 	uint64_t len;
-	uint32_t permissions;	/* WEIR_MMAP_PEER_READ, _WRITE */
+	uint32_t permissions;	/* .describe(), .import(): WEIR_MMAP_PEER_READ,
+				 * _WRITE.  weir_mmap_describe():
+				 * WEIR_MMAP_RDMA_.  Importers':
+				 * WEIR_MMAP_READ, _WRITE, _RDMA_ATOMIC. */
 	uint32_t n_bytes;	/* Of .bytes. */
 	uint8_t bytes[WEIR_PROVIDER_DESC_MAX];
 	struct weir_reactor *reactor;	/* .describe(): of the lease, on its
@@ -422,6 +427,134 @@ WEIR_API int weir_mmap_part(const struct weir_mmap *mmap, uint64_t off,
 			    uint64_t len, uint32_t permissions,
 			    struct weir_provider_range *ret);
 
+/* Bytes that a descriptor has at most. */
+#define WEIR_DESCRIPTOR_MAX 1024
+
+/* weir_describe_opts.flags */
+#define WEIR_DESCRIBE_REGISTER 1u	/* Register the part for peers. */
+
+/*
+ * Options of weir_mmap_describe().  Set .size to the size of the struct and leave
+ * what you do not care about at 0.
+ */
+struct weir_describe_opts {
+	size_t size;
+	uint32_t flags;		/* WEIR_DESCRIBE_ */
+	uint32_t permissions;	/* WEIR_MMAP_RDMA_; 0: all of the mmap's. */
+	uint64_t off;		/* Where in the range it begins. */
+	uint64_t len;		/* 0: up to the end of the range. */
+	uint64_t not_after;	/* Seconds of the epoch; 0: no end. */
+	const void *key;	/* NULL: no MAC.  Copied, not kept. */
+	size_t key_len;		/* 16 to 64 bytes. */
+	void *bytes;		/* WEIR_DESCRIPTOR_MAX of the caller's, for the
+				 * descriptor; NULL: the mmap keeps it. */
+};
+
+/*
+ * Called by weir_mmap_describe().  @key is the registration of the part, with
+ * WEIR_DESCRIBE_REGISTER; else it is empty.  .len and .permissions of @desc are those
+ * of the part, and .addr is its address in this process.  The function sets .addr to
+ * what peers name it by, and .bytes and .n_bytes.  Returns 0, or the negative errno
+ * that that call is to return.
+ */
+typedef int weir_describe_fn(void *arg, const struct weir_provider_key *key,
+			     struct weir_provider_desc *desc);
+
+/*
+ * Describe a part of @mmap to peers of @device, a device of @provider: make the
+ * descriptor of an export whose bytes @fn writes.  weir_mmap_export_device() does
+ * it for peers of this machine, by .describe(); this is for those of other machines,
+ * where a part has rights of its own, or a key of the caller's.
+ *
+ * All is checked before anything is registered, or @fn called, once, inside this
+ * call.  A registration lasts until the stop of the mmap, and the same part with the
+ * same rights is registered once; a descriptor that the mmap keeps lives as long.
+ *
+ * Returns 0 with *@ret set, or:
+ *   -EINVAL      unknown .flags or .permissions, or a key of a wrong length
+ *   -EPERM       @mmap is imported
+ *   -EBADFD      @mmap is not started
+ *   -ENOENT      @device is none of its devices
+ *   -EOPNOTSUPP  @device is none of @provider, or that has no .mem_register; or a
+ *                key, and no libsodium
+ *   -EACCES      the mmap has none of WEIR_MMAP_RDMA_, or not what is asked for
+ *   -ERANGE      .off and .len are not within the range
+ *   -E2BIG       @opts asks for what this version does not know
+ *   -EAGAIN      the mmap keeps 256 descriptors already
+ *   -EIO         what @fn has written has no capacity in a descriptor, or there are
+ *                no random numbers
+ *   -ENOMEM, ... it cannot be registered, see weir_mmap_keys(), or what @fn returns
+ *
+ * The owner's thread.  Registering takes time for each page.
+ *
+ * Re-creates ucp_rkey_pack().
+ */
+WEIR_API int weir_mmap_describe(const struct weir_provider *provider,
+				struct weir_mmap *mmap,
+				struct weir_device *device,
+				const struct weir_describe_opts *opts,
+				weir_describe_fn *fn, void *arg,
+				struct weir_export_desc *ret);
+
+/*
+ * Read the @len bytes at @bytes, which may be hostile, as the descriptor of an export
+ * by a device of @provider, made with the key for its MAC at @key, or, with NULL,
+ * without one.  The caller sets .size of *@ret; .permissions are what an importer may
+ * do.  What its bytes say is for the caller to check.
+ *
+ * Returns 0, or, with *@ret as it was:
+ *   -EBADMSG          the bytes are not a descriptor
+ *   -EPROTONOSUPPORT  made by a version that says what we do not know
+ *   -EKEYREJECTED     the MAC is wrong, missing, or there for no key
+ *   -EKEYEXPIRED      it is after the end
+ *   -EOPNOTSUPP       it is not by a device of @provider; or a key, and no
+ *                     libsodium
+ *   -EINVAL           @bytes is NULL, a key of a wrong length, or .size is too small
+ *
+ * Any thread.
+ *
+ * Re-creates ucp_ep_rkey_unpack().
+ */
+WEIR_API int weir_provider_read_desc(const struct weir_provider *provider,
+				     const void *bytes, size_t len,
+				     const void *key, size_t key_len,
+				     struct weir_provider_desc *ret);
+
+/*
+ * Make an import of what weir_provider_read_desc() has read: an mmap with its range
+ * and permissions in @domain, where the peer's memory is reached.  The caller may
+ * have taken permissions away.  @rkey is the key of weir_remote_key for it, and 0 if
+ * it has none.  The library copies @desc.  weir_job_keys() and weir_buf_key() give
+ * that copy as .data for bufs of the mmap, for each device of @provider.
+ *
+ * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
+ *   -EINVAL  @domain is memory of this process, .permissions has none or unknown
+ *            ones, .n_bytes is too large, or .size of @desc too small
+ *   -ERANGE  @domain does not have all of the range
+ *   -E2BIG   @desc sets a member that this version does not have
+ *   -ENOMEM  no memory
+ *
+ * Any thread.
+ *
+ * Re-creates the memory handle of ucp_ep_rkey_unpack().
+ */
+WEIR_API int weir_mmap_import_desc(struct weir_mmap **ret,
+				   struct weir_provider *provider,
+				   struct weir_domain *domain,
+				   const struct weir_provider_desc *desc,
+				   uint32_t rkey, void *user_data);
+
+/*
+ * Get what @mmap was imported from by weir_mmap_import_desc() of @provider.
+ *
+ * Returns it, or NULL if it was not.  Any thread, while @mmap exists.  Never blocks.
+ *
+ * Re-creates ucp_rkey_h.
+ */
+WEIR_API const struct weir_provider_desc *
+weir_mmap_desc(const struct weir_mmap *mmap,
+	       const struct weir_provider *provider);
+
 /*
  * The device of @dev was removed or reset: the next weir_device_open() of that
  * name makes another instance.  @dev stays open until its users close it; the
@@ -438,11 +571,12 @@ WEIR_API int weir_mmap_part(const struct weir_mmap *mmap, uint64_t off,
 WEIR_API int weir_provider_lost(struct weir_device *dev);
 
 /*
- * The exporter of @mmap, which .import() has imported, takes its access back:
+ * The exporter of @mmap, an import of .import() or weir_mmap_import_desc(), takes
+ * its access back:
  * jobs with bufs of it that start from now on are refused with -ESTALE.
  *
  * Returns 0, or
- *   -EPERM  @mmap is no import of weir_mmap_import_device()
+ *   -EPERM  @mmap is no such import
  *
  * Any thread, while @mmap exists.  Never blocks.
  *
@@ -457,7 +591,8 @@ WEIR_API int weir_provider_revoked(struct weir_mmap *mmap);
  *
  *   - of a buf of an mmap with @dev, and of staging, its registration: .data and
  *     .lkey
- *   - of a buf of what @dev has imported, the .data that .import() has given
+ *   - of a buf of what @dev has imported, the .data that .import() has given, or
+ *     the descriptor of weir_mmap_import_desc()
  *
  * Staging is registered with @dev when a context needs that first.  The library
  * keeps it registered, and @dev open, until the context is destroyed.  .rkey is 0.

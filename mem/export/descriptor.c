@@ -19,7 +19,6 @@
 #define CRC_OFF 16
 #define FIELD_HEADER 8
 #define PROCESS_LEN 24
-#define RDMA_LEN 24
 #define DEVICE_LEN (8 + DESCRIPTOR_NAME)	/* And the provider's bytes. */
 #define FILES_LEN (16 * DESCRIPTOR_FILES)
 #define MAC_FIELD (FIELD_HEADER + DESCRIPTOR_MAC_LEN)
@@ -129,14 +128,6 @@ static size_t put_kind(uint8_t *p, const struct descriptor *d)
 		put(p + 8, d->start_time, 8);
 		put(p + 16, d->addr, 8);
 		return len + FIELD_HEADER + PROCESS_LEN;
-	}
-	if (d->kind == DESCRIPTOR_RDMA) {
-		p = put_field(p, DESCRIPTOR_FIELD_RDMA, RDMA_LEN);
-		put(p, d->addr, 8);
-		put(p + 8, d->node, 8);
-		put(p + 16, d->rkey, 4);
-		put(p + 20, d->qp_num, 4);
-		return FIELD_HEADER + RDMA_LEN;
 	}
 	return d->kind == DESCRIPTOR_DEVICE ? put_device(p, d) : len;
 }
@@ -279,24 +270,6 @@ static int read_files(struct descriptor *d, const uint8_t *p, size_t len,
 	return has_files(d) ? 0 : bad(call, "it names no files");
 }
 
-/* Device memory begins at 0. */
-static int read_rdma(struct descriptor *d, const uint8_t *p, size_t len,
-		     const char *call)
-{
-	if (d->rkey)
-		return bad(call, "a field is there twice");
-	if (len != RDMA_LEN)
-		return bad(call, "a field has a wrong length");
-	d->addr = get(p, 8);
-	d->node = get(p + 8, 8);
-	d->rkey = (uint32_t)get(p + 16, 4);
-	d->qp_num = (uint32_t)get(p + 20, 4);
-	if (!d->rkey || d->addr > INT64_MAX || d->len > INT64_MAX - d->addr ||
-	    d->qp_num >> 24)
-		return bad(call, "it names no registered memory");
-	return 0;
-}
-
 static int read_device(struct descriptor *d, const uint8_t *p, size_t len,
 		       const char *call)
 {
@@ -325,12 +298,9 @@ static int read_field(struct descriptor *d, unsigned int type,
 		return read_process(d, p, len, call);
 	if (type == (DESCRIPTOR_FIELD_FILES | DESCRIPTOR_CRITICAL))
 		return read_files(d, p, len, call);
-	if (type == (DESCRIPTOR_FIELD_RDMA | DESCRIPTOR_CRITICAL))
-		return read_rdma(d, p, len, call);
 	if (type == (DESCRIPTOR_FIELD_DEVICE | DESCRIPTOR_CRITICAL))
 		return read_device(d, p, len, call);
 	if ((type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_DEVICE ||
-	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_RDMA ||
 	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_PROCESS ||
 	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_FILES ||
 	    (type & ~DESCRIPTOR_CRITICAL) == DESCRIPTOR_FIELD_MAC)
@@ -372,7 +342,7 @@ static bool makes_sense(const struct descriptor *d)
 {
 	uint32_t p = d->permissions;
 
-	if (d->kind == DESCRIPTOR_RDMA)
+	if (d->kind == DESCRIPTOR_DEVICE)
 		return p && p <= (DESCRIPTOR_READ | DESCRIPTOR_WRITE |
 				  DESCRIPTOR_ATOMIC);
 	return p == DESCRIPTOR_READ ||
@@ -389,7 +359,7 @@ static int read_header(struct descriptor *d, const uint8_t *p, const char *call)
 	d->permissions = (uint32_t)get(p + 64, 4);
 
 	if (d->kind != DESCRIPTOR_MEMFD && d->kind != DESCRIPTOR_PROCESS &&
-	    d->kind != DESCRIPTOR_RDMA && d->kind != DESCRIPTOR_DEVICE)
+	    d->kind != DESCRIPTOR_DEVICE)
 		return why(-EPROTONOSUPPORT, "%s: the descriptor is of kind "
 			   "%u, which is not known here", call, d->kind);
 	if (!d->len || d->len > INT64_MAX)
@@ -420,7 +390,6 @@ int descriptor_parse(struct descriptor *ret, const void *bytes, size_t len,
 		return err;
 	if ((d.kind == DESCRIPTOR_PROCESS) != (d.pid != 0) ||
 	    kind_has_files(d.kind) != has_files(&d) ||
-	    (d.kind == DESCRIPTOR_RDMA) != (d.rkey != 0) ||
 	    (d.kind == DESCRIPTOR_DEVICE) != (d.provider[0] != 0))
 		return bad(call, "its fields are those of another kind");
 	if (d.not_after && now > d.not_after)

@@ -39,13 +39,6 @@
  *	 8  8  inode
  *	16     the next
  *
- * The field of RDMA:
- *
- *	 0  8  address of the range, as the key knows it
- *	 8  8  GUID of the node; 0: not known
- *	16  4  remote key, never 0
- *	20  4  number of the queue pair it is bound to; 0: any of the device's
- *
  * The field of a provider's device:
  *
  *	 0  8  address of the range, as importers name it
@@ -55,8 +48,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
-#include "base/provider.h"
 
 #define DESCRIPTOR_MAJOR 1
 #define DESCRIPTOR_MINOR 0
@@ -71,8 +62,7 @@
 enum descriptor_kind {
 	DESCRIPTOR_MEMFD = 1,	/* Pages that are shared by a memfd. */
 	DESCRIPTOR_PROCESS = 2,	/* Memory of a process, copied. */
-	DESCRIPTOR_RDMA = 3,	/* Memory that an RDMA device has registered. */
-	DESCRIPTOR_DEVICE = 4,	/* The same of a provider's device. */
+	DESCRIPTOR_DEVICE = 3,	/* Memory that a provider's device has registered. */
 };
 
 enum descriptor_field {
@@ -81,7 +71,6 @@ enum descriptor_field {
 	DESCRIPTOR_FIELD_PROCESS = 2,
 	DESCRIPTOR_FIELD_FILES = 3,
 	DESCRIPTOR_FIELD_DEVICE = 4,
-	DESCRIPTOR_FIELD_RDMA = 16,	/* To 31: reserved for it. */
 };
 
 #define DESCRIPTOR_FILES 4	/* That go with memfds and processes. */
@@ -90,8 +79,8 @@ enum descriptor_field {
 #define DESCRIPTOR_BYTES_MAX 256	/* Of a provider's own. */
 
 #define DESCRIPTOR_READ 1u
-#define DESCRIPTOR_WRITE 2u	/* Never without READ, but by RDMA. */
-#define DESCRIPTOR_ATOMIC 4u	/* RDMA alone. */
+#define DESCRIPTOR_WRITE 2u	/* Without READ by devices alone, */
+#define DESCRIPTOR_ATOMIC 4u	/* as this. */
 
 /* Which file a file descriptor is of. */
 struct descriptor_file {
@@ -116,11 +105,6 @@ struct descriptor {
 	uint64_t pid;
 	uint64_t start_time;	/* Of the process: field 22 of stat. */
 
-	/* DESCRIPTOR_RDMA alone. */
-	uint64_t node;		/* GUID; 0: not known. */
-	uint32_t rkey;		/* Never 0. */
-	uint32_t qp_num;	/* 0: any of the device's. */
-
 	/* DESCRIPTOR_DEVICE alone. */
 	char provider[DESCRIPTOR_NAME];	/* Not empty. */
 	uint32_t n_bytes;
@@ -136,8 +120,7 @@ struct descriptor {
  * that begins with @call.
  */
 int descriptor_format(uint8_t *buf, const struct descriptor *d,
-		      const void *key, size_t key_len, const char *call)
-	PROVIDER_API(descriptor_format);
+		      const void *key, size_t key_len, const char *call);
 
 /*
  * Read the @len bytes at @bytes, which may be anything, as a descriptor.  With
@@ -154,14 +137,13 @@ int descriptor_format(uint8_t *buf, const struct descriptor *d,
  */
 int descriptor_parse(struct descriptor *ret, const void *bytes, size_t len,
 		     const void *key, size_t key_len, uint64_t now,
-		     const char *call) PROVIDER_API(descriptor_parse);
+		     const char *call);
 
 /*
  * export/descriptor-mac.c: the keyed BLAKE2b of a purpose and the @len bytes
  * at @p. Returns 0, -EINVAL for a key of a wrong length, or -EOPNOTSUPP.
  */
 int descriptor_mac(uint8_t mac[DESCRIPTOR_MAC_LEN], const void *p, size_t len,
-		   const void *key, size_t key_len, const char *call)
-	PROVIDER_API(descriptor_mac);
+		   const void *key, size_t key_len, const char *call);
 
 #endif /* WEIR_MEM_DESCRIPTOR_H */

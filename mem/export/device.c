@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Exports by devices of providers.  The peer gets the bytes of a
- * descriptor, and nothing else, as by RDMA: the device decides what its key
- * opens, and a stop of the mmap tells the device first.
+ * Exports by devices of providers.  The peer gets the bytes of a descriptor, and
+ * nothing else: there is no shared page that shows the end of the export, and no
+ * file descriptor that hangs up.  The device decides what its key opens, and a stop
+ * of the mmap tells the device first.
  */
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -17,13 +19,14 @@
 #include "mem/export/internal.h"
 
 #define EXPORT "weir_mmap_export_device"
+#define DESCRIBE "weir_mmap_describe"
 #define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 
-_Static_assert(DEVICE_DESC_MAX == DESCRIPTOR_BYTES_MAX &&
-	       DEVICE_OWNER_MAX < DESCRIPTOR_NAME, "what a descriptor has");
+_Static_assert(WEIR_PROVIDER_DESC_MAX == DESCRIPTOR_BYTES_MAX &&
+	       DEVICE_OWNER_MAX < DESCRIPTOR_NAME &&
+	       WEIR_DESCRIPTOR_MAX == DESCRIPTOR_MAX, "what a descriptor has");
 
-static int check_mmap(struct weir_mmap *mmap, const struct weir_device *device,
-		      const char *call)
+static int check_mmap(const struct weir_mmap *mmap, const char *call)
 {
 	if (mmap->import)
 		return why(-EPERM, "%s: the mmap is imported; only its "
@@ -31,10 +34,21 @@ static int check_mmap(struct weir_mmap *mmap, const struct weir_device *device,
 	if (!mmap_is_started(mmap))
 		return why(-EBADFD, "%s: the mmap is not started",
 			   call);
+	return 0;
+}
+
+static int check_has(struct weir_mmap *mmap, const struct weir_device *device,
+		     const char *call)
+{
 	if (!*mmap_find_device(mmap, device))
 		return why(-ENOENT, "%s: device %s is none of the mmap's; "
 			   "see weir_mmap_add_device()", call,
 			   device_name(device));
+	return 0;
+}
+
+static int check_device(const struct weir_device *device, const char *call)
+{
 	if (!device_can(device, WEIR_DEVICE_CAP_EXPORT) ||
 	    !device->info.cls->describe)
 		return why(-EOPNOTSUPP, "%s: device %s does not export "
@@ -68,12 +82,12 @@ static int check_rights(const struct weir_mmap *mmap,
 }
 
 /* Register it, and ask the device what importers need to know. */
-static int ask_device(struct device_desc *desc, struct weir_mmap *mmap,
+static int ask_device(struct weir_provider_desc *desc, struct weir_mmap *mmap,
 		      struct weir_device *device, const struct mmap_export *x,
 		      const struct weir_export_opts *opts, const char *call)
 {
 	struct device_mr mr = { NULL, 0, 0 };
-	int err = mmap_mr(mmap, device, opts->permissions,
+	int err = mmap_mr(mmap, device, 0, mmap->len, opts->permissions,
 			  x->device ? x : NULL, &mr, call);
 
 	if (err)
@@ -81,45 +95,78 @@ static int ask_device(struct device_desc *desc, struct weir_mmap *mmap,
 	desc->addr = (uintptr_t)mmap->addr;
 	desc->len = mmap->len;
 	desc->permissions = opts->permissions;
-	desc->r = x->r;
-	err = device->info.cls->describe(device, &mr, desc);
-	if (err)
-		return err;
-	if (desc->n_bytes > DEVICE_DESC_MAX || desc->addr > INT64_MAX ||
-	    desc->len > INT64_MAX - desc->addr)
+	desc->reactor = x->r;
+	return device->info.cls->describe(device, &mr, desc);
+}
+
+/* Give @x the id of exports by devices, if it has none yet. */
+static int make_id(struct mmap_export *x, const char *call)
+{
+	if (x->has_device_id)
+		return 0;
+	if (fault("getrandom") ||
+	    getrandom(x->device_id, sizeof(x->device_id), 0) !=
+		    (ssize_t)sizeof(x->device_id))
+		return why(-EIO, "%s: no random numbers", call);
+	x->has_device_id = true;
+	return 0;
+}
+
+/* The bit of a permission of the exporter's, or of two. */
+static const struct right {
+	uint32_t permissions, bit;
+} rights[] = {
+	{ WEIR_MMAP_PEER_READ | WEIR_MMAP_RDMA_READ, DESCRIPTOR_READ },
+	{ WEIR_MMAP_PEER_WRITE | WEIR_MMAP_RDMA_WRITE, DESCRIPTOR_WRITE },
+	{ WEIR_MMAP_RDMA_ATOMIC, DESCRIPTOR_ATOMIC },
+};
+#define N_RIGHTS (sizeof(rights) / sizeof(rights[0]))
+
+/*
+ * Write the descriptor of @len bytes of which @device says @desc.  Returns its
+ * length, or a negative errno with a message.
+ */
+static int format(uint8_t bytes[DESCRIPTOR_MAX], const struct mmap_export *x,
+		  const struct weir_device *device,
+		  const struct weir_provider_desc *desc, uint64_t len,
+		  const struct weir_export_opts *opts, const char *call)
+{
+	struct descriptor d = {
+		.generation = 1,
+		.len = len,
+		.not_after = opts->not_after,
+		.kind = DESCRIPTOR_DEVICE,
+		.addr = desc->addr,
+		.n_bytes = desc->n_bytes,
+	};
+	size_t i;
+
+	if (d.n_bytes > DESCRIPTOR_BYTES_MAX || d.addr > INT64_MAX ||
+	    len > INT64_MAX - d.addr)
 		return why(-EIO, "%s: what device %s says of the memory "
 			   "has no capacity in a descriptor", call,
 			   device_name(device));
-	return 0;
+	for (i = 0; i < N_RIGHTS; i++)
+		if (opts->permissions & rights[i].permissions)
+			d.permissions |= rights[i].bit;
+	memcpy(d.bytes, desc->bytes, d.n_bytes);
+	memcpy(d.provider, device->info.cls->owner->name, DEVICE_OWNER_MAX);
+	memcpy(d.export_id, x->device_id, sizeof(d.export_id));
+	return descriptor_format(bytes, &d, opts->key, opts->key_len, call);
 }
 
 static int describe(struct export_blob **ret, struct weir_mmap *mmap,
 		    struct weir_device *device, struct mmap_export *x,
 		    const struct weir_export_opts *opts, const char *call)
 {
-	struct descriptor d = {
-		.generation = 1,
-		.not_after = opts->not_after,
-		.kind = DESCRIPTOR_DEVICE,
-		.permissions = DESCRIPTOR_READ,
-	};
-	struct device_desc desc = { .n_bytes = 0 };
+	struct weir_provider_desc desc = { .size = sizeof(desc) };
 	uint8_t bytes[DESCRIPTOR_MAX];
-	int n = export_device_id(x, call);
+	int n = make_id(x, call);
 
 	if (!n)
 		n = ask_device(&desc, mmap, device, x, opts, call);
-	if (n)
-		return n;
-	if (desc.permissions & WEIR_MMAP_PEER_WRITE)
-		d.permissions |= DESCRIPTOR_WRITE;
-	d.addr = desc.addr;
-	d.len = mmap->len;
-	d.n_bytes = desc.n_bytes;
-	memcpy(d.bytes, desc.bytes, desc.n_bytes);
-	memcpy(d.provider, device->info.cls->owner->name, DEVICE_OWNER_MAX);
-	memcpy(d.export_id, x->device_id, sizeof(d.export_id));
-	n = descriptor_format(bytes, &d, opts->key, opts->key_len, call);
+	if (!n)
+		n = format(bytes, x, device, &desc, mmap->len, opts, call);
 	return n < 0 ? n : export_keep(ret, x, DESCRIPTOR_DEVICE, bytes,
 				       (size_t)n, call);
 }
@@ -128,18 +175,44 @@ int export_by_device(struct export_blob **ret, struct weir_mmap *mmap,
 		     struct weir_device *device, struct mmap_export *x,
 		     struct weir_export_opts *opts, const char *call)
 {
-	int err = check_mmap(mmap, device, call);
+	int err = check_mmap(mmap, call);
 
+	if (!err)
+		err = check_has(mmap, device, call);
+	if (!err)
+		err = check_device(device, call);
 	if (!err)
 		err = check_rights(mmap, opts, call);
 	return err ? err : describe(ret, mmap, device, x, opts, call);
+}
+
+/* The new export @x becomes the mmap's, unless it failed. */
+static int settle(struct weir_mmap *mmap, struct mmap_export *x, int err)
+{
+	if (!err)
+		mmap->export = x;
+	else if (x != mmap->export)
+		export_free(x);
+	return err;
+}
+
+static int give(struct weir_export_desc *ret, const uint8_t *bytes, size_t len,
+		const char *call)
+{
+	struct weir_export_desc desc = {
+		.size = sizeof(desc),
+		.bytes = bytes,
+		.len = len,
+	};
+
+	memset(desc.fds, 0xff, sizeof(desc.fds));
+	return opts_give(ret, &desc, sizeof(desc), call);
 }
 
 int weir_mmap_export_device(struct weir_mmap *mmap, struct weir_device *device,
 			    const struct weir_export_opts *user,
 			    struct weir_export_desc *ret)
 {
-	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct export_blob *blob = NULL;
 	struct weir_export_opts opts;
 	struct mmap_export *x;
@@ -153,14 +226,122 @@ int weir_mmap_export_device(struct weir_mmap *mmap, struct weir_device *device,
 	if (!x)
 		return -ENOMEM;
 	err = export_by_device(&blob, mmap, device, x, &opts, EXPORT);
+	err = settle(mmap, x, err);
+	return err ? err : give(ret, blob->bytes, blob->len, EXPORT);
+}
+
+/* Descriptors whose bytes a provider writes itself. */
+
+static int check_described_opts(const struct weir_describe_opts *opts)
+{
+	if (opts->flags & ~WEIR_DESCRIBE_REGISTER)
+		return why(-EINVAL, DESCRIBE ": unknown .flags %#x",
+			   opts->flags);
+	if (opts->permissions & ~MMAP_RDMA)
+		return why(-EINVAL, DESCRIBE ": .permissions are "
+			   "WEIR_MMAP_RDMA_ ones, not %#x", opts->permissions);
+	return export_check_key(opts->key, opts->key_len, DESCRIBE);
+}
+
+/* Replace 0 by the default. */
+static int check_described(const struct device_owner *owner,
+			   struct weir_mmap *mmap,
+			   const struct weir_device *device,
+			   struct weir_describe_opts *opts)
+{
+	uint32_t has = mmap->permissions & MMAP_RDMA;
+	int err = check_described_opts(opts);
+
 	if (!err)
-		mmap->export = x;
-	else if (x != mmap->export)
-		export_free(x);
+		err = check_mmap(mmap, DESCRIBE);
 	if (err)
 		return err;
-	desc.bytes = blob->bytes;
-	desc.len = blob->len;
-	memset(desc.fds, 0xff, sizeof(desc.fds));
-	return opts_give(ret, &desc, sizeof(desc), EXPORT);
+	if (!has)
+		return why(-EACCES, DESCRIBE ": the mmap has no WEIR_MMAP_RDMA_ "
+			   "permission");
+	err = check_has(mmap, device, DESCRIBE);
+	if (err)
+		return err;
+	if (device->info.cls->owner != owner || !device->info.cls->mr_register)
+		return why(-EOPNOTSUPP, DESCRIBE ": device %s registers no "
+			   "memory by provider %s", device_name(device),
+			   owner->name);
+	if (opts->permissions & ~has)
+		return why(-EACCES, DESCRIBE ": .permissions %#x, but the mmap "
+			   "has %#x of WEIR_MMAP_RDMA_", opts->permissions,
+			   has);
+	if (opts->off >= mmap->len || opts->len > mmap->len - opts->off)
+		return why(-ERANGE, DESCRIBE ": .off %llu and .len %llu are "
+			   "not within the %zu bytes of the mmap",
+			   (unsigned long long)opts->off,
+			   (unsigned long long)opts->len, mmap->len);
+	if (!opts->permissions)
+		opts->permissions = has;
+	if (!opts->len)
+		opts->len = mmap->len - opts->off;
+	return 0;
+}
+
+/* Returns the length of the descriptor, or a negative errno. */
+static int ask_caller(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,
+		      struct weir_device *device, struct mmap_export *x,
+		      const struct weir_describe_opts *opts,
+		      weir_describe_fn *fn, void *arg)
+{
+	const struct weir_export_opts sealed = {
+		.permissions = opts->permissions,
+		.not_after = opts->not_after,
+		.key = opts->key,
+		.key_len = opts->key_len,
+	};
+	struct weir_provider_desc desc = {
+		.size = sizeof(desc),
+		.addr = (uintptr_t)mmap->addr + opts->off,
+		.len = opts->len,
+		.permissions = opts->permissions,
+	};
+	struct device_mr mr = { NULL, 0, 0 };
+	int err = make_id(x, DESCRIBE);
+
+	if (!err && opts->flags & WEIR_DESCRIBE_REGISTER)
+		err = mmap_mr(mmap, device, opts->off, opts->len,
+			      opts->permissions, NULL, &mr, DESCRIBE);
+	if (!err)
+		err = fn(arg, &(struct weir_provider_key){ mr.priv, mr.lkey,
+							   mr.rkey }, &desc);
+	return err ? err : format(bytes, x, device, &desc, opts->len, &sealed,
+				  DESCRIBE);
+}
+
+int weir_mmap_describe(const struct weir_provider *provider,
+		       struct weir_mmap *mmap, struct weir_device *device,
+		       const struct weir_describe_opts *user,
+		       weir_describe_fn *fn, void *arg,
+		       struct weir_export_desc *ret)
+{
+	struct weir_describe_opts opts;
+	uint8_t bytes[DESCRIPTOR_MAX];
+	struct export_blob *blob = NULL;
+	struct mmap_export *x;
+	int n = opts_capacity(ret, DESCRIBE);
+
+	if (!n)
+		n = opts_load(&opts, sizeof(opts), user, DESCRIBE);
+	if (!n)
+		n = check_described(&provider->owner, mmap, device, &opts);
+	if (n)
+		return n;
+	x = export_get(mmap, DESCRIBE);
+	if (!x)
+		return -ENOMEM;
+	n = ask_caller(bytes, mmap, device, x, &opts, fn, arg);
+	if (n > 0 && !opts.bytes)
+		n = export_keep(&blob, x, DESCRIPTOR_DEVICE, bytes, (size_t)n,
+				DESCRIBE);
+	if (settle(mmap, x, n < 0 ? n : 0))
+		return n;
+	if (blob)
+		return give(ret, blob->bytes, blob->len, DESCRIBE);
+	memcpy(opts.bytes, bytes, (size_t)n);
+	return give(ret, opts.bytes, (size_t)n, DESCRIBE);
 }

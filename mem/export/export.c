@@ -444,18 +444,6 @@ int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
 	return 0;
 }
 
-int export_device_id(struct mmap_export *x, const char *call)
-{
-	if (x->has_device_id)
-		return 0;
-	if (fault("getrandom") ||
-	    getrandom(x->device_id, sizeof(x->device_id), 0) !=
-		    (ssize_t)sizeof(x->device_id))
-		return why(-EIO, "%s: no random numbers", call);
-	x->has_device_id = true;
-	return 0;
-}
-
 /* The file descriptors that go with the bytes of @kind, in their order. */
 static void files_of(int fds[EXPORT_FDS], const struct weir_mmap *mmap,
 		     const struct mmap_export *x, uint32_t kind)

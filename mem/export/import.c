@@ -71,7 +71,8 @@ static void unclaim(struct mmap_use *use)
 	use->fenced = false;
 }
 
-void import_free(struct import *im)
+/* End one that was not given away. */
+static void import_free(struct import *im)
 {
 	if (im->presence.page && im->place >= 0)
 		presence_release(&im->presence, im->place);
@@ -356,13 +357,11 @@ static int check_fds(const struct descriptor *d, const int *fds, uint32_t n_fds,
 {
 	uint32_t i;
 
-	if (d->kind == DESCRIPTOR_RDMA)
-		return why(-EOPNOTSUPP, CALL ": the export is reached by RDMA; "
-			   "see weir_mmap_import_rdma()");
 	if (d->kind == DESCRIPTOR_DEVICE)
 		return why(-EOPNOTSUPP, CALL ": the export is reached by a "
 			   "device of provider %s; see "
-			   "weir_mmap_import_device()", d->provider);
+			   "weir_mmap_import_rdma() for verbs, and "
+			   "weir_mmap_import_device() for others", d->provider);
 	if (d->kind == DESCRIPTOR_PROCESS && !(flags & WEIR_IMPORT_COPY))
 		return why(-EOPNOTSUPP, CALL ": the export can be reached by "
 			   "copying only; WEIR_IMPORT_COPY allows that");

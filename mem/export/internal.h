@@ -43,7 +43,6 @@
 #include <weir/export.h>
 
 #include "base/fault.h"
-#include "base/provider.h"
 #include "base/why.h"
 #include "mem/export/descriptor.h"
 #include "mem/export/presence.h"
@@ -189,24 +188,17 @@ struct mmap_export {
  * export.c: the mmap's, or a new one, which becomes the mmap's by being set.
  * NULL: no memory, with a message that begins with @call.
  */
-struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call)
-	PROVIDER_API(export_get);
+struct mmap_export *export_get(const struct weir_mmap *mmap, const char *call);
 
 /* Free one that has not become the mmap's. */
-void export_free(struct mmap_export *x) PROVIDER_API(export_free);
+void export_free(struct mmap_export *x);
 
 /*
  * Keep these bytes in @x, or find them there.  Returns 0, or -EAGAIN or -ENOMEM
  * with a message.
  */
 int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
-		const uint8_t *bytes, size_t len, const char *call)
-	PROVIDER_API(export_keep);
-
-/* Give @x the id of exports by devices, if it has none yet.  Returns 0 or
- * -EIO, with a message that begins with @call. */
-int export_device_id(struct mmap_export *x, const char *call)
-	PROVIDER_API(export_device_id);
+		const uint8_t *bytes, size_t len, const char *call);
 
 /*
  * export/device.c: describe @mmap as @opts and @device export it, in *@ret, and
@@ -216,10 +208,6 @@ int export_device_id(struct mmap_export *x, const char *call)
 int export_by_device(struct export_blob **ret, struct weir_mmap *mmap,
 		     struct weir_device *device, struct mmap_export *x,
 		     struct weir_export_opts *opts, const char *call);
-
-/* export/import.c: end one that was not given away. */
-struct import;
-void import_free(struct import *im) PROVIDER_API(import_free);
 
 /*
  * Revoke what @mmap was exported as, and all of its leases: importers are told.
@@ -264,16 +252,19 @@ uint32_t export_count_busy(struct weir_mmap *mmap, bool exported, char *names,
 /* The importer's side; see mmap_stale(). */
 struct import {
 	struct mmap_import base;
-	struct mmap_remote remote;	/* By RDMA, which has none of these: */
 	const struct control *page;
 	struct presence presence;
 	int place;		/* There, of jobs on any thread; -1: none. */
 	int lifeline;
 	int exporter;		/* Its pidfd; -1: there is none. */
 
-	/* By a provider's device, which has none of these either. */
+	/* By a provider's device, which has none of these. */
 	struct weir_device *device;
 	struct device_import reached;
+
+	/* By weir_mmap_import_desc(), likewise. */
+	struct device_owner *owner;
+	struct weir_provider_desc desc;
 	atomic_uint watches;	/* In flight: it cannot be destroyed. */
 };
 

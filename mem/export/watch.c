@@ -219,9 +219,10 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 	if (!mmap->import)
 		return why(-EINVAL, "weir_mmap_watch: the mmap is not "
 			   "imported");
-	if (mmap->import->remote)
+	if (import_of(mmap)->owner)
 		return why(-EOPNOTSUPP, "weir_mmap_watch: the mmap is reached "
-			   "by RDMA; its connection says when that ends");
+			   "by %s; its connection says when that ends",
+			   import_of(mmap)->owner->name);
 	if (import_device(mmap))
 		return why(-EOPNOTSUPP, "weir_mmap_watch: the mmap is reached "
 			   "by device %s, which says when that ends",

@@ -4,6 +4,7 @@
  * Memory on a provider's device, and what a provider binds to an mmap.
  */
 
+#include "tests/support/alloc-fixture.h"
 #include "tests/support/job-fixture.h"
 
 #include <weir/device.h>
@@ -355,6 +356,344 @@ static void provider_is_asked_for_the_device_that_is_wanted(void **state)
 	card_end();
 }
 
+/* Descriptors whose bytes the provider writes. */
+
+#define RIGHTS (WEIR_MMAP_RDMA_READ | WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_RDMA_ATOMIC)
+
+struct described {
+	uint32_t rkey, permissions;	/* As the function has seen them. */
+	uint64_t addr, len;
+	uint32_t n_bytes;		/* That it writes, at this address. */
+	uint64_t at;
+	int res, calls;
+};
+
+static int describe_it(void *arg, const struct weir_provider_key *key,
+		       struct weir_provider_desc *desc)
+{
+	struct described *d = arg;
+
+	d->calls++;
+	d->rkey = key->rkey;
+	d->permissions = desc->permissions;
+	d->addr = desc->addr;
+	d->len = desc->len;
+	desc->addr = d->at;
+	desc->n_bytes = d->n_bytes;
+	memset(desc->bytes, 0x5a, sizeof(desc->bytes));
+	return d->res;
+}
+
+static int describe_as(struct weir_mmap *m, const struct weir_describe_opts *opts,
+		       struct described *d, struct weir_export_desc *desc)
+{
+	*desc = (struct weir_export_desc){ .size = sizeof(*desc) };
+	return weir_mmap_describe(c.p, m, c.dev, opts, describe_it, d, desc);
+}
+
+static void part_is_described_as_its_provider_says(void **state)
+{
+	struct weir_describe_opts opts = {
+		.size = sizeof(opts),
+		.flags = WEIR_DESCRIBE_REGISTER,
+	};
+	struct described d = { .n_bytes = 3, .at = 0x1000 };
+	struct weir_provider_desc read = { .size = sizeof(read) };
+	uint8_t mine[WEIR_DESCRIPTOR_MAX];
+	struct weir_export_desc first, desc;
+	struct weir_mmap *m;
+
+	(void)state;
+	card_begin();
+	m = start_mmap_on(c.dev, c.mem, LEN, RIGHTS | WEIR_MMAP_WRITE);
+	/* All of it: by the registration that this process has. */
+	assert_int_equal(describe_as(m, &opts, &d, &first), 0);
+	assert_int_equal(d.calls, 1);
+	assert_int_equal(d.rkey, 6);
+	assert_int_equal(d.permissions, RIGHTS);
+	assert_int_equal(d.addr, (uintptr_t)c.mem);
+	assert_int_equal(d.len, LEN);
+	assert_int_equal(c.range.flags, WEIR_PROVIDER_RANGE_MW);
+	assert_int_equal(weir_mmap_is_exported(m), 1);
+	assert_int_equal(first.fds[0], -1);
+	assert_int_equal(weir_provider_read_desc(c.p, first.bytes, first.len,
+						 NULL, 0, &read), 0);
+	assert_int_equal(read.addr, 0x1000);
+	assert_int_equal(read.len, LEN);
+	assert_int_equal(read.permissions, WEIR_MMAP_READ | WEIR_MMAP_WRITE |
+			 WEIR_MMAP_RDMA_ATOMIC);
+	assert_int_equal(read.n_bytes, 3);
+	assert_memory_equal(read.bytes, "ZZZ", 3);
+	/* The same again is kept once. */
+	assert_int_equal(describe_as(m, &opts, &d, &desc), 0);
+	assert_ptr_equal(desc.bytes, first.bytes);
+	/* A part, with fewer rights, into the caller's bytes. */
+	opts.off = 8;
+	opts.permissions = WEIR_MMAP_RDMA_WRITE;
+	opts.bytes = mine;
+	assert_int_equal(describe_as(m, &opts, &d, &desc), 0);
+	assert_ptr_equal(desc.bytes, mine);
+	assert_int_equal(d.addr, (uintptr_t)c.mem + 8);
+	assert_int_equal(d.len, LEN - 8);
+	assert_ptr_equal(c.range.addr, c.mem + 8);
+	assert_int_equal(c.range.permissions,
+			 WEIR_MMAP_RDMA_WRITE | WEIR_MMAP_WRITE);
+	assert_int_equal(weir_provider_read_desc(c.p, mine, desc.len, NULL, 0,
+						 &read), 0);
+	assert_int_equal(read.len, LEN - 8);
+	assert_int_equal(read.permissions, WEIR_MMAP_WRITE);
+	/* With a key of the caller's nothing is registered. */
+	opts.flags = 0;
+	opts.len = 100;
+	c.range.len = 0;
+	assert_int_equal(describe_as(m, &opts, &d, &desc), 0);
+	assert_int_equal(d.rkey, 0);
+	assert_int_equal(d.len, 100);
+	assert_int_equal(c.range.len, 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	card_end();
+}
+
+static void description_is_refused_before_anything_is_done(void **state)
+{
+	static const struct weir_describe_opts asked[] = {
+		{ .size = sizeof(asked[0]), .flags = 2 },
+		{ .size = sizeof(asked[0]), .permissions = WEIR_MMAP_PEER_READ },
+		{ .size = sizeof(asked[0]), .key_len = 16 },
+		{ .size = sizeof(asked[0]), .key = "short", .key_len = 5 },
+		{ .size = sizeof(asked[0]), .permissions = WEIR_MMAP_RDMA_WRITE },
+		{ .size = sizeof(asked[0]), .off = LEN },
+		{ .size = sizeof(asked[0]), .off = 1, .len = LEN },
+	};
+	static const int want[] = {
+		-EINVAL, -EINVAL, -EINVAL, -EINVAL, -EACCES, -ERANGE, -ERANGE,
+	};
+	struct weir_describe_opts opts = {
+		.size = sizeof(opts),
+		.flags = WEIR_DESCRIBE_REGISTER,
+	};
+	struct described d = { .at = 0 };
+	struct weir_export_desc desc;
+	struct weir_device *cpu;
+	struct weir_mmap *m;
+
+	(void)state;
+	card_begin();
+	assert_int_equal(weir_device_open_name(&cpu, "cpu"), 0);
+	m = start_mmap_on(c.dev, c.mem, LEN, WEIR_MMAP_RDMA_READ);
+	c.range.len = 0;
+	for (size_t i = 0; i < N_OF(asked); i++) {
+		opts = asked[i];
+		opts.flags |= WEIR_DESCRIBE_REGISTER;
+		assert_int_equal(describe_as(m, &opts, &d, &desc), want[i]);
+		assert_starts_with(weir_why(), "weir_mmap_describe: ");
+	}
+	assert_int_equal(weir_mmap_describe(c.p, m, cpu, NULL, describe_it, &d,
+					    &desc), -ENOENT);
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
+	assert_int_equal(describe_as(m, NULL, &d, &desc), -EBADFD);
+	assert_int_equal(weir_mmap_add_device(m, cpu), 0);
+	assert_int_equal(weir_mmap_start(m), 0);
+	assert_int_equal(weir_mmap_describe(c.p, m, cpu, NULL, describe_it, &d,
+					    &desc), -EOPNOTSUPP);
+	desc.size = 0;
+	assert_int_equal(weir_mmap_describe(c.p, m, c.dev, NULL, describe_it,
+					    &d, &desc), -EINVAL);
+	assert_int_equal(d.calls, 0);
+	assert_int_equal(c.range.len, 0);
+	/* What the function says. */
+	d.res = -EHOSTDOWN;
+	assert_int_equal(describe_as(m, NULL, &d, &desc), -EHOSTDOWN);
+	d.res = 0;
+	d.n_bytes = WEIR_PROVIDER_DESC_MAX + 1;
+	assert_int_equal(describe_as(m, NULL, &d, &desc), -EIO);
+	d.n_bytes = 0;
+	d.at = INT64_MAX;
+	assert_int_equal(describe_as(m, NULL, &d, &desc), -EIO);
+	assert_int_equal(weir_mmap_is_exported(m), 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	/* Without a right for peers. */
+	m = start_mmap_on(c.dev, c.mem, LEN, WEIR_MMAP_WRITE);
+	assert_int_equal(describe_as(m, NULL, &d, &desc), -EACCES);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(weir_device_close(cpu), 0);
+	card_end();
+}
+
+/* An import of LEN bytes at 0x1000, where 0x2000 to 0x3000 are a peer's. */
+static void import_of_a_description_is_its_providers(void **state)
+{
+	struct weir_provider_desc desc = {
+		.size = sizeof(desc), .addr = 0x1000, .len = LEN,
+		.permissions = WEIR_MMAP_WRITE, .n_bytes = 2, .bytes = "hi",
+	};
+	struct weir_provider_ops other = card_ops;
+	const struct weir_provider_desc *got;
+	struct weir_provider *p = NULL;
+	struct weir_provider_key key;
+	struct weir_inventory *inv;
+	struct weir_domain *far;
+	struct weir_mmap *im = NULL;
+	struct weir_buf *buf;
+	struct weir_reactor *r;
+
+	(void)state;
+	card_begin();
+	assert_int_equal(weir_reactor_create(&r, NULL), 0);
+	other.name = "other";
+	other.dm = NULL;
+	assert_int_equal(weir_provider_register(&p, &other, &c), 0);
+	assert_int_equal(weir_domain_remote_create(&far, NULL), 0);
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc, 9, &c), 0);
+	got = weir_mmap_desc(im, c.p);
+	assert_non_null(got);
+	assert_ptr_not_equal(got, &desc);
+	assert_memory_equal(got->bytes, "hi", 2);
+	assert_null(weir_mmap_desc(im, p));
+	assert_ptr_equal(weir_mmap_domain(im), far);
+	assert_ptr_equal(weir_mmap_user_data(im), &c);
+	assert_int_equal(weir_mmap_permissions(im), WEIR_MMAP_WRITE);
+	assert_int_equal(weir_mmap_is_imported(im), 1);
+	/* Jobs find it by each device of the provider. */
+	inv = start_inventory(r, im);
+	assert_int_equal(weir_inventory_get_by_data(&buf, inv, im,
+						    (void *)0x1000, 64), 0);
+	assert_int_equal(weir_buf_key(buf, c.dev, &key), 0);
+	assert_ptr_equal(key.data, got);
+	assert_int_equal(weir_mmap_is_stale(im), 0);
+	assert_int_equal(weir_provider_revoked(im), 0);
+	assert_int_equal(weir_mmap_is_stale(im), 1);
+	weir_buf_put(buf);
+	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	/* What makes no sense. */
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, weir_domain_system(),
+					       &desc, 9, NULL), -EINVAL);
+	desc.permissions = 0;
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc, 9, NULL),
+			 -EINVAL);
+	desc.permissions = WEIR_MMAP_PEER_READ;
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc, 9, NULL),
+			 -EINVAL);
+	desc.permissions = WEIR_MMAP_READ;
+	desc.n_bytes = WEIR_PROVIDER_DESC_MAX + 1;
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc, 9, NULL),
+			 -EINVAL);
+	desc.n_bytes = 0;
+	desc.len = 0;
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc, 9, NULL),
+			 -ERANGE);
+	desc.len = 2;
+	desc.addr = UINT64_MAX;
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc, 9, NULL),
+			 -ERANGE);
+	assert_int_equal(weir_domain_destroy(far), 0);
+	assert_int_equal(weir_provider_unregister(p), 0);
+	assert_int_equal(weir_reactor_destroy(r), 0);
+	card_end();
+}
+
+/* Structs of a version that knows more, and what there is not enough of. */
+static void descriptions_have_their_errnos(void **state)
+{
+	struct { struct weir_describe_opts opts; uint64_t more; } later = {
+		.opts.size = sizeof(later), .more = 1,
+	};
+	struct { struct weir_provider_desc desc; uint64_t more; } desc = {
+		.desc = { .size = sizeof(desc), .addr = 8, .len = 8,
+			  .permissions = WEIR_MMAP_READ },
+		.more = 1,
+	};
+	struct weir_describe_opts opts = { .size = sizeof(opts) };
+	struct described d = { .n_bytes = 1 };
+	struct weir_export_desc out;
+	struct weir_mmap *m, *im = NULL;
+	struct weir_domain *far;
+	int i, err;
+
+	(void)state;
+	card_begin();
+	assert_int_equal(weir_domain_remote_create(&far, NULL), 0);
+	m = start_mmap_on(c.dev, c.mem, LEN, WEIR_MMAP_RDMA_READ);
+	assert_int_equal(describe_as(m, &later.opts, &d, &out), -E2BIG);
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc.desc, 0,
+					       NULL), -E2BIG);
+	desc.more = 0;
+	for (i = 0; i < 2 && has_counts(); i++) {
+		atomic_store(&allocations_left, i);
+		err = weir_mmap_import_desc(&im, c.p, far, &desc.desc, 0, NULL);
+		atomic_store(&allocations_left, -1);
+		assert_int_equal(err, -ENOMEM);
+		atomic_store(&allocations_left, i);
+		err = describe_as(m, &opts, &d, &out);
+		atomic_store(&allocations_left, -1);
+		assert_int_equal(err, -ENOMEM);
+		assert_int_equal(weir_mmap_is_exported(m), 0);
+	}
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc.desc, 0,
+					       NULL), 0);
+	assert_int_equal(weir_mmap_describe(c.p, im, c.dev, &opts, describe_it,
+					    &d, &out), -EPERM);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	for (i = 0; i < 256; i++) {
+		opts.not_after = UINT64_MAX - (uint64_t)i;
+		assert_int_equal(describe_as(m, &opts, &d, &out), 0);
+	}
+	opts.not_after = 1;
+	assert_int_equal(describe_as(m, &opts, &d, &out), -EAGAIN);
+	/* One that the mmap does not keep has capacity; it was over long ago. */
+	opts.bytes = (uint8_t[WEIR_DESCRIPTOR_MAX]){ 0 };
+	assert_int_equal(describe_as(m, &opts, &d, &out), 0);
+	desc.desc.size = sizeof(desc.desc);
+	assert_int_equal(weir_provider_read_desc(c.p, out.bytes, out.len, NULL,
+						 0, &desc.desc), -EKEYEXPIRED);
+	assert_int_equal(weir_provider_read_desc(c.p, out.bytes, out.len,
+						 "of sixteen bytes", 16,
+						 &desc.desc), -EKEYREJECTED);
+	((uint8_t *)opts.bytes)[8] = 9;		/* Its version. */
+	assert_int_equal(weir_provider_read_desc(c.p, out.bytes, out.len, NULL,
+						 0, &desc.desc),
+			 -EPROTONOSUPPORT);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(weir_domain_destroy(far), 0);
+	card_end();
+}
+
+static void descriptor_of_another_provider_is_not_read(void **state)
+{
+	struct described d = { .n_bytes = 1 };
+	struct weir_provider_desc read = { .size = 0 };
+	struct weir_provider_ops other = card_ops;
+	struct weir_provider *p = NULL;
+	struct weir_export_desc desc;
+	struct weir_mmap *m;
+
+	(void)state;
+	card_begin();
+	other.name = "other";
+	other.dm = NULL;
+	assert_int_equal(weir_provider_register(&p, &other, &c), 0);
+	m = start_mmap_on(c.dev, c.mem, LEN, RIGHTS | WEIR_MMAP_WRITE);
+	assert_int_equal(describe_as(m, NULL, &d, &desc), 0);
+	assert_int_equal(weir_mmap_describe(p, m, c.dev, NULL, describe_it, &d,
+					    &desc), -EOPNOTSUPP);
+	assert_int_equal(weir_provider_read_desc(c.p, desc.bytes, desc.len, NULL,
+						 0, &read), -EINVAL);
+	read.size = sizeof(read);
+	assert_int_equal(weir_provider_read_desc(p, desc.bytes, desc.len, NULL,
+						 0, &read), -EOPNOTSUPP);
+	assert_int_equal(weir_provider_read_desc(c.p, NULL, 0, NULL, 0, &read),
+			 -EINVAL);
+	assert_int_equal(weir_provider_read_desc(c.p, desc.bytes, desc.len - 1,
+						 NULL, 0, &read), -EBADMSG);
+	assert_int_equal(weir_provider_read_desc(c.p, desc.bytes, desc.len, NULL,
+						 16, &read), -EINVAL);
+	assert_int_equal(read.len, 0);
+	assert_int_equal(weir_mmap_destroy(m), 0);
+	assert_int_equal(weir_provider_unregister(p), 0);
+	card_end();
+}
+
 static void provider_whose_memory_has_no_end_is_refused(void **state)
 {
 	struct weir_provider_dm_ops dm = dm_ops;
@@ -385,6 +724,11 @@ int main(void)
 		CASE(errno_of_a_card_is_that_of_the_call),
 		CASE(mmap_of_a_cards_memory_is_registered_as_that),
 		CASE(binding_of_a_provider_ends_before_the_memory),
+		CASE(part_is_described_as_its_provider_says),
+		CASE(description_is_refused_before_anything_is_done),
+		CASE(import_of_a_description_is_its_providers),
+		CASE(descriptions_have_their_errnos),
+		CASE(descriptor_of_another_provider_is_not_read),
 		CASE(provider_is_asked_for_the_device_that_is_wanted),
 		CASE(provider_whose_memory_has_no_end_is_refused),
 	};

@@ -338,6 +338,7 @@ static void call_pool_get_stats(struct core *c)
 	(void)GOT(weir_pool_owners, o->h, &owner, 1);
 	(void)GOT(weir_pool_mmap, o->h);
 	(void)GOT(weir_pool_buf_size, o->h);
+	(void)GOT(weir_pool_reactor, o->h);
 }
 
 /* That of a pool, too. */

@@ -31,10 +31,10 @@ static inline int fixture_descriptor(struct descriptor *d, unsigned int i)
 	d->kind = (const uint32_t[]){
 		DESCRIPTOR_MEMFD,
 		DESCRIPTOR_PROCESS,
-		DESCRIPTOR_RDMA,
+		DESCRIPTOR_DEVICE,
 		DESCRIPTOR_DEVICE,
 	}[i / 8 % 4];
-	for (int k = 0; k < DESCRIPTOR_FILES && d->kind < DESCRIPTOR_RDMA; k++)
+	for (int k = 0; k < DESCRIPTOR_FILES && d->kind < DESCRIPTOR_DEVICE; k++)
 		d->files[k] = (struct descriptor_file){ 28, 77 + (uint64_t)k };
 	if (d->kind != DESCRIPTOR_MEMFD)
 		d->addr = 0x7f0000001000;
@@ -42,15 +42,14 @@ static inline int fixture_descriptor(struct descriptor *d, unsigned int i)
 		d->pid = 4711;
 		d->start_time = 123456789;
 	}
-	if (d->kind == DESCRIPTOR_RDMA) {
+	if (d->kind == DESCRIPTOR_DEVICE)
+		d->addr = i & 1 ? d->addr : 0;
+	if (d->kind == DESCRIPTOR_DEVICE && i / 8 % 4 == 2) {	/* As by RDMA. */
 		d->permissions += i & 2 ? DESCRIPTOR_ATOMIC - 1 : 0;
-		d->addr = i & 1 ? d->addr : 0;
-		d->node = 0x0102030405060708;
-		d->rkey = 0x80000107;
-		d->qp_num = i & 4 ? 0xabcdef : 0;
-	}
-	if (d->kind == DESCRIPTOR_DEVICE) {
-		d->addr = i & 1 ? d->addr : 0;
+		memcpy(d->provider, "verbs", 5);
+		d->n_bytes = 16;
+		memset(d->bytes, 0x11, i & 4 ? 15 : 12);
+	} else if (d->kind == DESCRIPTOR_DEVICE) {
 		memcpy(d->provider, "a provider of a card and of more", 31);
 		memset(d->provider + 1 + i % 4 * 10, 0, 31 - i % 4 * 10);
 		d->n_bytes = i & 4 ? 13 : i & 2 ? DESCRIPTOR_BYTES_MAX : 0;

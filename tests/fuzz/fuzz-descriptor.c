@@ -24,9 +24,10 @@ static void must_be_sound(const struct descriptor *d)
 		abort();
 	if (!d->len || d->len > INT64_MAX || d->addr + d->len < d->addr ||
 	    !d->permissions || d->permissions > 7 ||
-	    (d->kind != DESCRIPTOR_RDMA &&
+	    (d->kind != DESCRIPTOR_DEVICE &&
 	     (!(d->permissions & DESCRIPTOR_READ) || d->permissions > 3)) ||
-	    d->rkey != e.rkey || d->qp_num != e.qp_num || d->node != e.node ||
+	    strcmp(d->provider, e.provider) || d->n_bytes != e.n_bytes ||
+	    memcmp(d->bytes, e.bytes, d->n_bytes) ||
 	    d->len != e.len || d->permissions != e.permissions ||
 	    d->kind != e.kind || d->pid != e.pid || d->addr != e.addr)
 		abort();

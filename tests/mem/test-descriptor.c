@@ -250,9 +250,8 @@ static const struct change {
 	{ "an unknown flag", 10, 2, 2, -EPROTONOSUPPORT },
 	{ "another length", 12, 71, 4, -EBADMSG },
 	{ "kind 0", 20, 0, 4, -EPROTONOSUPPORT },
-	{ "RDMA, without its field", 20, DESCRIPTOR_RDMA, 4, -EBADMSG },
 	{ "a device, without its field", 20, DESCRIPTOR_DEVICE, 4, -EBADMSG },
-	{ "kind 5", 20, 5, 4, -EPROTONOSUPPORT },
+	{ "kind 4", 20, 4, 4, -EPROTONOSUPPORT },
 	{ "a process, without its field", 20, 2, 4, -EBADMSG },
 	{ "no length", 48, 0, 8, -EBADMSG },
 	{ "a negative length", 48, UINT64_C(1) << 63, 8, -EBADMSG },
@@ -292,17 +291,10 @@ static const struct fields {
 	{ "an unknown one", { { 99, 0, 3, 8 } }, 0, 0 },
 	{ "an unknown one, twice", { { 99, 0, 3, 8 }, { 99, 0, 0, 0 } }, 0, 0 },
 	{ "an unknown one that is empty", { { 99, 0, 0, 0 } }, 0, 0 },
-	{ "that of RDMA, not critical", { { 16, 0, 24, 24 } }, 0, -EBADMSG },
-	{ "that of RDMA, without a key", { { 0x8010, 0, 24, 24 } }, 0,
-	  -EBADMSG },
-	{ "a short one of RDMA", { { 0x8010, 0, 16, 16 } }, 0, -EBADMSG },
 	{ "that of a device, not critical", { { 4, 0, 40, 40 } }, 0, -EBADMSG },
 	{ "a short one of a device", { { 0x8004, 0, 39, 40 } }, 0, -EBADMSG },
 	{ "that of a device, without a name", { { 0x8004, 0, 40, 40 } }, 0,
 	  -EBADMSG },
-	{ "one that is reserved for RDMA", { { 17, 0, 8, 8 } }, 0, 0 },
-	{ "a critical one of those", { { 0x8011, 0, 8, 8 } }, 0,
-	  -EPROTONOSUPPORT },
 	{ "an unknown critical one", { { 0x8063, 0, 8, 8 } }, 0,
 	  -EPROTONOSUPPORT },
 	{ "a critical one behind another", { { 99, 0, 8, 8 },
@@ -361,7 +353,7 @@ static void fields_are_known_or_not_critical(void **state)
 	}
 }
 
-/* Of a descriptor of memory of this process, of another one, and by RDMA. */
+/* Of a descriptor of memory of this process, of another one, and by a device. */
 static void field_that_is_there_twice_is_refused(void **state)
 {
 	static const unsigned int numbers[] = { 0, 8, 17 };
@@ -389,7 +381,7 @@ static void field_that_is_there_twice_is_refused(void **state)
 	assert_int_equal(n, 4); /* A process has two. */
 }
 
-/* In a sound descriptor of RDMA, of number @i, @bytes at @off are changed. */
+/* In a sound descriptor, of number @i, @bytes at @off are changed. */
 static int parse_changed(unsigned int i, size_t off, uint64_t value,
 			 unsigned int bytes)
 {
@@ -402,24 +394,6 @@ static int parse_changed(unsigned int i, size_t off, uint64_t value,
 	err = parse(&b);
 	free(b.p);
 	return err;
-}
-
-static void memory_by_rdma_has_a_key_and_does_not_wrap(void **state)
-{
-	const size_t field = DESCRIPTOR_HEADER + 8;
-
-	(void)state;
-	assert_int_equal(parse_changed(17, field, INT64_MAX - 1, 8), 0);
-	assert_int_equal(parse_changed(17, field, INT64_MAX, 8), -EBADMSG);
-	assert_int_equal(parse_changed(17, field, UINT64_MAX, 8), -EBADMSG);
-	assert_int_equal(parse_changed(17, field + 16, 0, 4), -EBADMSG);
-	assert_int_equal(parse_changed(17, field + 20, 1u << 24, 4), -EBADMSG);
-	assert_int_equal(parse_changed(17, 64, DESCRIPTOR_WRITE, 4), 0);
-	assert_int_equal(parse_changed(17, 64, 0, 4), -EBADMSG);
-	assert_int_equal(parse_changed(17, 64, 8, 4), -EBADMSG);
-	assert_int_equal(parse_changed(17, 20, DESCRIPTOR_PROCESS, 4),
-			 -EBADMSG);
-	assert_int_equal(parse_changed(8, 20, DESCRIPTOR_RDMA, 4), -EBADMSG);
 }
 
 /* Number 24 has a name of one byte, and no bytes; 26 has as many as can be. */
@@ -440,9 +414,12 @@ static void memory_by_device_has_a_provider_and_does_not_wrap(void **state)
 	assert_int_equal(parse_changed(27, field + 8 + 31, 'x', 1), -EBADMSG);
 	assert_int_equal(parse_changed(26, field + 40 + 255, 7, 1), 0);
 	assert_int_equal(parse_changed(24, 64, 0, 4), -EBADMSG);
-	assert_int_equal(parse_changed(24, 64, DESCRIPTOR_WRITE, 4), -EBADMSG);
-	assert_int_equal(parse_changed(24, 20, DESCRIPTOR_RDMA, 4), -EBADMSG);
-	assert_int_equal(parse_changed(17, 20, DESCRIPTOR_DEVICE, 4), -EBADMSG);
+	assert_int_equal(parse_changed(24, 64, 8, 4), -EBADMSG);
+	assert_int_equal(parse_changed(24, 64, DESCRIPTOR_WRITE, 4), 0);
+	assert_int_equal(parse_changed(24, 64, DESCRIPTOR_ATOMIC, 4), 0);
+	assert_int_equal(parse_changed(24, 20, DESCRIPTOR_PROCESS, 4),
+			 -EBADMSG);
+	assert_int_equal(parse_changed(8, 20, DESCRIPTOR_DEVICE, 4), -EBADMSG);
 }
 
 static void memory_of_a_process_does_not_wrap(void **state)
@@ -572,7 +549,6 @@ int main(void)
 		CASE(a_header_that_makes_no_sense_is_refused),
 		CASE(fields_are_known_or_not_critical),
 		CASE(field_that_is_there_twice_is_refused),
-		CASE(memory_by_rdma_has_a_key_and_does_not_wrap),
 		CASE(padding_hides_nothing_and_fields_come_once),
 		CASE(descriptor_is_not_longer_than_its_limit),
 		CASE(garbage_is_refused),

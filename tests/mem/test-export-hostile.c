@@ -292,10 +292,10 @@ static void bytes_that_promise_what_is_not_there_are_refused(void **state)
 	assert_int_equal(import_changed(&p, 40, 99, 8), -ESTALE);
 	assert_int_equal(import_changed(&p, 40, 0, 8), -ESTALE);
 	assert_int_equal(import_changed(&p, 24, 0, 8), -EBADMSG);
-	/* A process has no memfd, and RDMA no descriptors. */
+	/* A process has no memfd, and a device no descriptors. */
 	assert_int_equal(import_changed(&p, 20, DESCRIPTOR_PROCESS, 4),
 			 -EBADMSG);
-	assert_int_equal(import_changed(&p, 20, DESCRIPTOR_RDMA, 4),
+	assert_int_equal(import_changed(&p, 20, DESCRIPTOR_DEVICE, 4),
 			 -EBADMSG);
 	parcel_drop(&p);
 	assert_int_equal(weir_mmap_destroy(m), 0);

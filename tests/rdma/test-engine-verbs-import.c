@@ -124,6 +124,29 @@ static void job_without_a_right_of_the_peer_is_not_begun(void **state)
 	wire_end(&l);
 }
 
+static void job_that_may_not_read_the_peer_is_not_begun(void **state)
+{
+	struct weir_buf *near, *far;
+	struct import im;
+	struct wire l;
+
+	wire_begin(&l, state);
+	import_far(&l, &im, WEIR_MMAP_RDMA_WRITE);
+	near = near_buf(&l, 0, 4096, true);
+	far = far_buf(&l, &im, 0, 4096, true);
+	jrec_init(&l.j[0]);
+	weir_job_copy(&l.j[0].job, weir_operand_buf(near),
+		      weir_operand_buf(far));
+	l.j[0].job.flags = WEIR_JOB_OVERWRITE;
+	assert_int_equal(weir_job_start(l.dma, &l.j[0].job), -EACCES);
+	assert_string_equal(weir_why(), "weir_job_start: the peer does not give "
+			    "this right");
+	weir_buf_put(near);
+	weir_buf_put(far);
+	import_end(&l, &im);
+	wire_end(&l);
+}
+
 /* It goes through staging, and reads both. */
 static int64_t compare_with(void **state, uint32_t right)
 {
@@ -285,6 +308,7 @@ int main(void)
 		CASE(bytes_go_to_bufs_of_an_import_and_back),
 		CASE(imported_memory_is_reached_through_staging),
 		CASE(job_without_a_right_of_the_peer_is_not_begun),
+		CASE(job_that_may_not_read_the_peer_is_not_begun),
 		CASE(comparison_needs_no_right_to_write),
 		CASE(comparison_needs_the_right_to_read),
 		CASE(bufs_have_their_own_key_whatever_is_given),

@@ -61,11 +61,13 @@ struct peer_range {
 
 static struct peer_range range_of(const struct weir_mmap *im)
 {
+	struct weir_import_info info = { .size = sizeof(info) };
 	struct peer_range range = { 0 };
 	void *addr;
 
 	assert_int_equal(weir_mmap_memrange(im, &addr, &range.len), 0);
-	assert_int_equal(mmap_remote_key(im, 0, &range.rkey), 0);
+	assert_int_equal(weir_mmap_import_info(im, &info), 0);
+	range.rkey = info.rkey;
 	range.addr = (uintptr_t)addr;
 	return range;
 }
@@ -322,7 +324,6 @@ static void rights_are_no_more_than_were_given(void **state)
 	struct weir_export_desc desc;
 	struct weir_mmap *im = NULL;
 	struct fixture g;
-	uint32_t key;
 
 	(void)state;
 	fixture_begin(&g, ALL);
@@ -332,9 +333,7 @@ static void rights_are_no_more_than_were_given(void **state)
 			 -EINVAL);
 	assert_null(im);
 	assert_int_equal(import_as(&g, &im, &desc, WEIR_MMAP_WRITE), 0);
-	assert_int_equal(mmap_remote_key(im, WEIR_MMAP_WRITE, &key), 0);
-	assert_int_equal(mmap_remote_key(im, WEIR_MMAP_READ, &key), -EACCES);
-	assert_int_equal(mmap_remote_key(g.m, 0, &key), -EXDEV);
+	assert_int_equal(weir_mmap_permissions(im), WEIR_MMAP_WRITE);
 	assert_int_equal(weir_mmap_destroy(im), 0);
 	assert_int_equal(export_it(&g, NULL, &desc), 0);
 	assert_int_equal(import_as(&g, &im, &desc, 0), 0);
@@ -376,6 +375,54 @@ static void rdma_import_refuses_other_exports(void **state)
 	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, desc.bytes,
 					       desc.len, &opts), -EINVAL);
 	assert_null(im);
+	fixture_end(&g);
+}
+
+/* What the parser of descriptors leaves to the provider. */
+static void descriptor_without_a_key_of_rdma_is_refused(void **state)
+{
+	struct descriptor d = {
+		.generation = 1, .len = 1, .kind = DESCRIPTOR_DEVICE,
+		.permissions = DESCRIPTOR_READ, .provider = "verbs",
+		.n_bytes = 16, .bytes = { [8] = 1 },
+	};
+	static const struct {
+		uint32_t n_bytes, at;
+		uint8_t value;
+		int want;
+	} changes[] = {
+		{ 16, 0, 1, 0 },		/* A node. */
+		{ 16, 12, 1, 0 },		/* A queue pair. */
+		{ 16, 15, 1, -EBADMSG },	/* Of more than 24 bits. */
+		{ 16, 8, 0, -EBADMSG },		/* No key. */
+		{ 15, 0, 0, -EBADMSG },
+		{ 17, 0, 0, -EBADMSG },
+		{ 0, 0, 0, -EBADMSG },
+	};
+	struct weir_mmap *im = NULL;
+	uint8_t bytes[DESCRIPTOR_MAX];
+	struct descriptor e;
+	struct fixture g;
+	int n;
+
+	(void)state;
+	fixture_begin(&g, ALL);
+	for (size_t i = 0; i < N_OF(changes); i++) {
+		e = d;
+		e.n_bytes = changes[i].n_bytes;
+		e.bytes[changes[i].at] = changes[i].value;
+		n = descriptor_format(bytes, &e, NULL, 0, "test");
+		assert_int_equal(weir_mmap_import_rdma(&im, g.domain, bytes,
+						       (size_t)n, NULL),
+				 changes[i].want);
+		if (!changes[i].want)
+			assert_int_equal(weir_mmap_destroy(im), 0);
+	}
+	/* Of another provider. */
+	strcpy(d.provider, "verb");
+	n = descriptor_format(bytes, &d, NULL, 0, "test");
+	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, bytes, (size_t)n,
+					       NULL), -EOPNOTSUPP);
 	fixture_end(&g);
 }
 
@@ -796,6 +843,7 @@ int main(void)
 		CASE(an_import_is_started_for_good),
 		CASE(rights_are_no_more_than_were_given),
 		CASE(rdma_import_refuses_other_exports),
+		CASE(descriptor_without_a_key_of_rdma_is_refused),
 		CASE(damaged_rdma_descriptor_is_refused),
 		CASE(a_key_and_an_end_are_the_importers_to_check),
 		CASE(mmap_has_both_kinds_of_export_at_once),

@@ -82,38 +82,57 @@ static void memory_window_opens_its_range_to_its_queue_pair(void **state)
 }
 
 /* The bytes name the queue pair, for who imports them. */
+struct window_key {
+	uint64_t addr;
+	struct rdma_key key;
+};
+
+static int describe_window(void *arg, const struct weir_provider_key *none,
+			   struct weir_provider_desc *desc)
+{
+	const struct window_key *w = arg;
+
+	assert_int_equal(none->rkey, 0);
+	desc->addr = w->addr;
+	rdma_key_write(desc, &w->key);
+	return 0;
+}
+
 static void memory_window_is_exported_for_its_connection(void **state)
 {
-	struct weir_export_rdma_opts opts = {
+	uint8_t bytes[WEIR_DESCRIPTOR_MAX];
+	const struct weir_describe_opts opts = {
 		.size = sizeof(opts),
 		.off = usual.off,
 		.len = usual.len,
 		.permissions = usual.permissions,
+		.bytes = bytes,
 	};
+	struct weir_export_desc desc = { .size = sizeof(desc) };
 	struct weir_import_info info = { .size = sizeof(info) };
 	struct weir_mmap *im = NULL;
-	uint8_t bytes[DESCRIPTOR_MAX];
-	struct export_key key = { .node = 77 };
+	struct window_key key = { .key.node = 77 };
 	struct mmap_mw *w;
 	struct pair p;
 	struct fixture g;
 	void *addr;
-	int n;
 
 	(void)state;
 	fixture_begin(&g, ALL);
 	pair_begin(&p, &g);
-	w = window_on(&g, &p, &key.addr, &key.rkey);
-	key.qp_num = p.qp[1]->qp_num;
-	n = export_rdma_key(bytes, g.m, &opts, &key);
-	assert_true(n > 0);
+	w = window_on(&g, &p, &key.addr, &key.key.rkey);
+	key.key.qp_num = p.qp[1]->qp_num;
+	assert_int_equal(weir_mmap_describe(verbs_provider, g.m, g.dev, &opts,
+					    describe_window, &key, &desc),
+			 0);
+	assert_ptr_equal(desc.bytes, bytes);
 	assert_int_equal(weir_mmap_is_exported(g.m), 1);
-	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, bytes, (size_t)n,
+	assert_int_equal(weir_mmap_import_rdma(&im, g.domain, bytes, desc.len,
 					       NULL),
 			 0);
 	assert_int_equal(weir_mmap_import_info(im, &info), 0);
-	assert_int_equal(info.qp_num, key.qp_num);
-	assert_int_equal(info.rkey, key.rkey);
+	assert_int_equal(info.qp_num, key.key.qp_num);
+	assert_int_equal(info.rkey, key.key.rkey);
 	assert_int_equal(info.node, 77);
 	assert_int_equal(weir_mmap_import_info(g.m, &info), -EPERM);
 	info.size = 0;

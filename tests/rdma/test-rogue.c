@@ -136,6 +136,15 @@ static void take_back(struct sharing *s, enum when when)
 	s->w = NULL;
 }
 
+/* Where rdma/export.c has it. */
+static uint32_t key_of(const struct descriptor *d)
+{
+	uint32_t key;
+
+	memcpy(&key, d->bytes + 8, sizeof(key));
+	return le32toh(key);
+}
+
 static int64_t move_raw(struct sharing *s, struct jrec *j, enum how how,
 			struct weir_operand far, size_t len)
 {
@@ -157,7 +166,7 @@ static void try(void **state, const struct attempt *a)
 
 	two_begin(&t, state, a->rights);
 	d = read_bytes(a->when == OTHERS ? &t.good : &t.bad);
-	key.rkey = d.rkey ^ a->key;
+	key.rkey = key_of(&d) ^ a->key;
 	far = weir_operand_at(t.bad.there, d.addr + (uint64_t)a->off, a->len);
 	far.ctx = &key;
 	take_back(&t.bad, a->when);
@@ -231,13 +240,13 @@ static void other_bytes(struct descriptor *d)
 
 static void another_key(struct descriptor *d)
 {
-	d->rkey ^= 0x5a5a00;
+	d->bytes[9] ^= 0x5a;
 }
 
 static void no_queue_pair(struct descriptor *d)
 {
-	d->qp_num = 0;
-	d->rkey ^= 1;
+	memset(d->bytes + 12, 0, 4);
+	d->bytes[8] ^= 1;
 }
 
 static const struct forgery {
@@ -405,7 +414,7 @@ static void a_descriptor_of_before_a_restart_is_stale(void **state)
 	assert_int_equal(sharing_write(&t.bad, &j, 0, 64), 64);
 	memset(t.bad.mem, 'm', MEM_LEN);
 	sharing_forget(&t.bad);
-	d.qp_num = 0;
+	memset(d.bytes + 12, 0, 4);
 	assert_int_equal(import_forged(&t.bad, &d), 0);
 	use(&t, &f);
 	two_end(&t);
