@@ -3,7 +3,7 @@
 #define WEIR_BASE_PROVIDER_H
 
 /*
- * What the libraries above the core (rdma/, sim/) call of it, beside the public
+ * What the libraries above the core (accel/, sim/) call of it, beside the public
  * headers: a declaration with this mark is exported, and tests/private.txt lists
  * it with its reason.  Its symbol has "weir__" in
  * front, so that no name of a program's can take its place, and the version

@@ -906,7 +906,6 @@ bool bounce_goes_on(const struct weir_job *job)
 	const struct step *step = weir_container_of(job, struct step, job);
 	const struct engine *e = job_priv((struct weir_job *)job)->engine;
 
-	return (e->kind != &e->own || e->own.ops.flags & WEIR_ENGINE_LEAF) &&
-	       !job->op.entered && !step->slot->err &&
+	return !bounce_is_own(e) && !job->op.entered && !step->slot->err &&
 	       !step->slot->job->op.entered;
 }

@@ -305,15 +305,22 @@ static int can(void *arg, const struct weir_engine_query *q, const char **why)
 
 #define TOO_DEEP 255	/* In place of a class. */
 
-/* Whether functions of the user's move it. */
+/* Whether functions of the user's, which may start jobs and wait for them, move
+ * what @e does.  NULL: the processor does. */
+static bool is_user(const struct engine *e)
+{
+	return e && (bounce_is_own(e) || e->kind == &engine_domain);
+}
+
+/* Whether they move a part of @job. */
 static bool needs_user(struct weir_job *job)
 {
 	const struct bounce *b = bounce_of(job);
-	bool user = bounce_is_user(b->pull) || bounce_is_user(b->push);
+	bool user = is_user(b->pull) || is_user(b->push);
 	uint32_t i;
 
 	for (i = 0; i < job->n_extra && !user; i++)
-		user = bounce_is_user(bounce_extra(job, i));
+		user = is_user(bounce_extra(job, i));
 	return user;
 }
 

@@ -38,13 +38,10 @@ static inline struct engine *bounce_extra(struct weir_job *job, uint32_t i)
 
 extern const struct engine_kind engine_bounce;
 
-/* Whether functions of the user's, which may start jobs and wait for them, move
- * what @e does.  NULL: the processor does. */
-static inline bool bounce_is_user(const struct engine *e)
+/* Whether @e is a user's, whose functions may do anything. */
+static inline bool bounce_is_own(const struct engine *e)
 {
-	return e && ((e->kind == &e->own &&
-		      !(e->own.ops.flags & WEIR_ENGINE_LEAF)) ||
-		     e->kind == &engine_domain);
+	return e->kind == &e->own && !(e->own.ops.flags & WEIR_ENGINE_LEAF);
 }
 
 /* How deep functions are nested that @job calls, a step of one of the slots. */

@@ -158,7 +158,7 @@ struct device_class {
 
 extern const struct device_class device_soft_dm;
 
-/* A provider: its class of devices, and what dma/provider.c has of it. */
+/* A provider.  All behind the first two members is dma/provider.c's alone. */
 struct weir_provider {
 	struct device_class cls;
 	struct device_owner owner;

@@ -199,8 +199,10 @@ int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint64_t off,
 	if (!peers)
 		return whole_mr(mmap, device, ret, false);
 	if (!off && len == mmap->len &&
-	    peers == (mmap->permissions & MMAP_RDMA))
+	    peers == (mmap->permissions & MMAP_RDMA)) {
+		debug_check(!owner);
 		return whole_mr(mmap, device, ret, true);
+	}
 	pthread_mutex_lock(&mmap->lock);
 	err = ensure_part(&part, mmap, *mmap_find_device(mmap, device), off,
 			  len, peers, owner, call);

@@ -358,7 +358,8 @@ static int address_find(const struct weir_devinfo *info, const char *call,
 	if (err)
 		return err;
 	if (weir_fault("getifaddrs") || getifaddrs(&all))
-		return why(-ENOMEM, "%s: no addresses of %s", call, iface);
+		return why(-ENOMEM, "%s: no memory for the addresses of %s", call,
+			   iface);
 	for (a = all; a; a = a->ifa_next)
 		if (!strcmp(a->ifa_name, iface) && a->ifa_addr &&
 		    a->ifa_addr->sa_family == family)
@@ -368,8 +369,8 @@ static int address_find(const struct weir_devinfo *info, const char *call,
 	freeifaddrs(all);
 	if (a)
 		return 0;
-	return why(-ENOENT, "%s: the interface %s has no such address", call,
-		   iface);
+	return why(-ENOENT, "%s: the interface %s has no IPv%d address", call,
+		   iface, family == AF_INET ? 4 : 6);
 }
 
 int weir_devinfo_ipv4(const struct weir_devinfo *info, uint8_t *addr)

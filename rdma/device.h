@@ -7,7 +7,10 @@
  * domain.
  */
 
+#include <stdbool.h>
+
 #include <weir/device.h>
+#include <weir/domain.h>
 #include <weir/provider.h>
 
 struct ibv_context;
@@ -30,6 +33,12 @@ static inline const struct device_verbs_open *device_verbs_of(
 	const struct weir_device *dev)
 {
 	return weir_provider_card(verbs_provider, dev);
+}
+
+/* Whether @domain is a peer's. */
+static inline bool rdma_is_remote(const struct weir_domain *domain)
+{
+	return domain && weir_domain_kind(domain) == WEIR_DOMAIN_REMOTE;
 }
 
 /* .mem_register() and .mem_deregister() of the provider. */

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/why.h"
+#include "rdma/device.h"
 #include "rdma/engine.h"
 #include "rdma/export.h"
 
@@ -67,9 +68,7 @@ int verbs_far(const struct verbs_queue *q, struct weir_job *job,
 	need = need_of(job, verbs_there(job));
 	if (unlikely((import->permissions & need) != need))
 		return -EACCES;
-	n = rdma_key_read(&peers, import);
-	if (unlikely(n))
-		return n;
+	peers = rdma_key_read(import);
 	if (unlikely(peers.qp_num && peers.qp_num != q->conn->peer_qp))
 		return -ESTALE;
 	*rkey = peers.rkey;
@@ -80,18 +79,19 @@ int verbs_far(const struct verbs_queue *q, struct weir_job *job,
  * the errno with a message. */
 static int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need)
 {
+	const struct weir_provider_desc *import;
 	const struct weir_buf *buf;
-	struct rdma_key key;
 
 	if (!operand->buf && !operand->ctx)
 		return why(-EACCES, "weir_job_start: addresses at a peer have "
 			   "no key: use bufs of an mmap that was imported, or "
 			   "set .ctx to a struct weir_remote_key");
 	for (buf = operand->buf; buf; buf = weir_buf_next(buf)) {
-		if (!rdma_key_of(&key, weir_buf_mmap(buf)))
+		import = weir_mmap_desc(weir_buf_mmap(buf), verbs_provider);
+		if (!import)
 			return why(-EXDEV, "weir_job_start: a buf is not of an "
 				   "import by RDMA");
-		if ((weir_mmap_permissions(weir_buf_mmap(buf)) & need) != need)
+		if ((import->permissions & need) != need)
 			return why(-EACCES, "weir_job_start: the peer does not "
 				   "give this right");
 	}
@@ -103,15 +103,20 @@ static int verbs_check_rkeys(const struct weir_operand *operand, uint32_t need)
 static int verbs_check_peer(const struct verbs_queue *q, struct weir_job *job)
 {
 	const struct weir_buf *buf = side_of(job, verbs_there(job))->buf;
+	const struct weir_provider_desc *import;
 	struct rdma_key key;
 
-	for (; buf; buf = weir_buf_next(buf))
-		if (rdma_key_of(&key, weir_buf_mmap(buf)) && key.qp_num &&
-		    unlikely(key.qp_num != q->conn->peer_qp))
+	for (; buf; buf = weir_buf_next(buf)) {
+		import = weir_mmap_desc(weir_buf_mmap(buf), verbs_provider);
+		if (unlikely(!import))
+			continue;
+		key = rdma_key_read(import);
+		if (unlikely(key.qp_num && key.qp_num != q->conn->peer_qp))
 			return why(-ESTALE, "weir_job_start: the peer has "
 				   "exported this for its QP %u, and the "
 				   "connection leads to QP %u; ask it for "
 				   "another", key.qp_num, q->conn->peer_qp);
+	}
 	return 0;
 }
 

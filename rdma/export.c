@@ -24,12 +24,13 @@
 #define IMPORT "weir_mmap_import_rdma"
 #define RIGHTS (WEIR_MMAP_READ | WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_ATOMIC)
 
-/* Its constructor has nobody to tell it to. */
+/* The constructor of the library has nobody to tell it to. */
 static int no_provider(const char *call)
 {
-	return why(-EOPNOTSUPP, "%s: there is no RDMA: %d providers were "
-		   "registered before libweir-rdma was loaded, or memory was "
-		   "short", call, WEIR_PROVIDERS_MAX);
+	return why(-EOPNOTSUPP, "%s: there is no RDMA: libweir-rdma could not "
+		   "register its provider when it was loaded, for lack of "
+		   "memory, of one of %d places, or of its name", call,
+		   WEIR_PROVIDERS_MAX);
 }
 
 struct exported {
@@ -102,9 +103,7 @@ static int import_read(struct weir_mmap **ret, struct weir_domain *domain,
 		       struct weir_provider_desc *desc,
 		       const struct weir_import_opts *opts)
 {
-	struct rdma_key key;
-
-	if (rdma_key_read(&key, desc))
+	if (!rdma_key_is_there(desc))
 		return why(-EBADMSG, IMPORT ": the descriptor names no "
 			   "registered memory");
 	if (opts->permissions & ~desc->permissions)
@@ -114,7 +113,7 @@ static int import_read(struct weir_mmap **ret, struct weir_domain *domain,
 	if (opts->permissions)
 		desc->permissions = opts->permissions;
 	return weir_mmap_import_desc(ret, verbs_provider, domain, desc,
-				     key.rkey, opts->user_data);
+				     rdma_key_read(desc).rkey, opts->user_data);
 }
 
 int weir_mmap_import_rdma(struct weir_mmap **ret, struct weir_domain *domain,
@@ -141,11 +140,18 @@ int weir_mmap_import_info(const struct weir_mmap *mmap,
 			  struct weir_import_info *ret)
 {
 	struct weir_import_info info = { .size = sizeof(info) };
+	const struct weir_provider_desc *desc = NULL;
 	struct rdma_key key;
+	int err = opts_capacity(ret, "weir_mmap_import_info");
 
-	if (!rdma_key_of(&key, mmap))
+	if (err)
+		return err;
+	if (verbs_provider)
+		desc = weir_mmap_desc(mmap, verbs_provider);
+	if (!desc)
 		return why(-EPERM, "weir_mmap_import_info: the mmap is no "
 			   "import by RDMA");
+	key = rdma_key_read(desc);
 	info.qp_num = key.qp_num;
 	info.rkey = key.rkey;
 	info.node = key.node;

@@ -13,15 +13,11 @@
  */
 
 #include <endian.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <weir/domain.h>
 #include <weir/provider.h>
-
-#include "rdma/device.h"
 
 #define RDMA_KEY_LEN 16
 
@@ -44,33 +40,24 @@ static inline void rdma_key_write(struct weir_provider_desc *desc,
 	desc->n_bytes = RDMA_KEY_LEN;
 }
 
-/* Returns 0 or -EBADMSG. */
-static inline int rdma_key_read(struct rdma_key *ret,
-				const struct weir_provider_desc *desc)
+static inline struct rdma_key rdma_key_read(const struct weir_provider_desc *desc)
 {
 	struct rdma_key le;
 
-	if (desc->n_bytes != RDMA_KEY_LEN)
-		return -EBADMSG;
 	memcpy(&le, desc->bytes, RDMA_KEY_LEN);
-	ret->node = le64toh(le.node);
-	ret->rkey = le32toh(le.rkey);
-	ret->qp_num = le32toh(le.qp_num);
-	return !ret->rkey || ret->qp_num >> 24 ? -EBADMSG : 0;
+	return (struct rdma_key){
+		.node = le64toh(le.node),
+		.rkey = le32toh(le.rkey),
+		.qp_num = le32toh(le.qp_num),
+	};
 }
 
-/* The key of @mmap, if it is an import by RDMA.  Returns whether it is one. */
-static inline bool rdma_key_of(struct rdma_key *ret, const struct weir_mmap *mmap)
+/* Whether a descriptor, which may be hostile, has a key; imports have one. */
+static inline bool rdma_key_is_there(const struct weir_provider_desc *desc)
 {
-	const struct weir_provider_desc *desc =
-		verbs_provider ? weir_mmap_desc(mmap, verbs_provider) : NULL;
+	struct rdma_key key = rdma_key_read(desc);
 
-	return desc && !rdma_key_read(ret, desc);
-}
-
-static inline bool rdma_is_remote(const struct weir_domain *domain)
-{
-	return domain && weir_domain_kind(domain) == WEIR_DOMAIN_REMOTE;
+	return desc->n_bytes == RDMA_KEY_LEN && key.rkey && !(key.qp_num >> 24);
 }
 
 #endif /* RDMA_EXPORT_H */

@@ -704,13 +704,14 @@ static int mw_make(struct weir_mw **ret, struct weir_conn *c,
 	if (!w)
 		return why(-ENOMEM, CALL ": no memory");
 	w->r = c->r;
-	err = weir_object_create(&w->obj, c->r, &object_ops, "", w);
-	if (err)
-		why_call(err, "weir_object_create", CALL);
+	err = describe(w, c, mmap, opts);
+	if (!err) {
+		err = weir_object_create(&w->obj, c->r, &object_ops, "", w);
+		if (err)
+			why_call(err, "weir_object_create", CALL);
+	}
 	if (!err)
 		err = weir_timer_create(&w->timer, c->r, on_time, w);
-	if (!err)
-		err = describe(w, c, mmap, opts);
 	if (err)
 		undo(w);
 	else

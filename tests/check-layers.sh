@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# base <- reactor <- mem <- dma <- rdma, sim: a directory includes only what is to
+# base <- reactor <- mem <- dma <- accel, sim: a directory includes only what is to
 # its left, and includes it as "layer/file.h" or <weir/x.h>.  The core, which is
 # the first four, names nothing of the others.  Programs, examples and tools see
 # public headers only.  And each test has a name of its own.

@@ -330,7 +330,8 @@ WEIR_API int weir_mmap_import(struct weir_mmap **ret, const void *bytes,
  *   -EACCES           .permissions asks for what was not given
  *   -EOPNOTSUPP       the export is not by a device, or by one of another
  *                     provider; @device does not import
- *                     (WEIR_DEVICE_CAP_IMPORT); or a key, and no libsodium
+ *                     (WEIR_DEVICE_CAP_IMPORT), as those of RDMA, see
+ *                     weir_mmap_import_rdma(); or a key, and no libsodium
  *   -EINVAL           @bytes is NULL, .flags or .peer is set, unknown
  *                     permissions, or a key of a wrong length
  *   -EIO              the provider's answer makes no sense
@@ -361,8 +362,8 @@ WEIR_API int weir_mmap_import_device(struct weir_mmap **ret,
  *
  * Returns 0, or
  *   -EINVAL  @mmap is no import, or @op is in flight or without callback
- *   -EOPNOTSUPP  @mmap is reached by RDMA, whose connection says when that
- *                ends, or by a provider's device
+ *   -EOPNOTSUPP  @mmap is reached by RDMA or by another provider, which says
+ *                when that ends
  *   -ENOMEM  no memory
  *   -EAGAIN, -ESHUTDOWN  @op cannot be started, see <weir/op.h>
  *

@@ -119,7 +119,7 @@ struct weir_provider_key {
 };
 
 /*
- * What a descriptor says of exported memory.  .describe() and weir_describe_fn()
+ * What a descriptor says of exported memory.  .describe() and weir_describe_fn
  * fill in the bytes, and may change .addr; .import() and weir_provider_read_desc()
  * read them.
  */
@@ -128,8 +128,8 @@ struct weir_provider_desc {
 	uint64_t addr;		/* Of the first byte, as importers name it. */
 	uint64_t len;
 	uint32_t permissions;	/* .describe(), .import(): WEIR_MMAP_PEER_READ,
-				 * _WRITE.  weir_mmap_describe():
-				 * WEIR_MMAP_RDMA_.  Importers':
+				 * _WRITE.  weir_describe_fn:
+				 * WEIR_MMAP_RDMA_.  What an importer may do:
 				 * WEIR_MMAP_READ, _WRITE, _RDMA_ATOMIC. */
 	uint32_t n_bytes;	/* Of .bytes. */
 	uint8_t bytes[WEIR_PROVIDER_DESC_MAX];
@@ -462,18 +462,20 @@ typedef int weir_describe_fn(void *arg, const struct weir_provider_key *key,
 
 /*
  * Describe a part of @mmap to peers of @device, a device of @provider: make the
- * descriptor of an export whose bytes @fn writes.  weir_mmap_export_device() does
- * it for peers of this machine, by .describe(); this is for those of other machines,
- * where a part has rights of its own, or a key of the caller's.
+ * descriptor of an export whose bytes @fn writes.  weir_mmap_export_device() does that
+ * for all of an mmap, by .describe(); this is for parts with rights of their own, and
+ * for keys of the caller's.  A provider that has both tells them apart by its bytes.
  *
- * All is checked before anything is registered, or @fn called, once, inside this
- * call.  A registration lasts until the stop of the mmap, and the same part with the
- * same rights is registered once; a descriptor that the mmap keeps lives as long.
+ * The arguments are checked before anything is registered and before @fn is called,
+ * once, inside this call.  A registration lasts until a stop or revoke of the mmap,
+ * also if the call fails after it.  The same part with the same rights is registered
+ * once.  A descriptor that the mmap keeps lives until a stop or revoke, too.
  *
  * Returns 0 with *@ret set, or:
- *   -EINVAL      unknown .flags or .permissions, or a key of a wrong length
+ *   -EINVAL      unknown .flags or .permissions, a key of a wrong length, or .size
+ *                of @ret or @opts is too small
  *   -EPERM       @mmap is imported
- *   -EBADFD      @mmap is not started
+ *   -EBADFD      @mmap is not started, or @fn has stopped it
  *   -ENOENT      @device is none of its devices
  *   -EOPNOTSUPP  @device is none of @provider, or that has no .mem_register; or a
  *                key, and no libsodium
@@ -481,8 +483,8 @@ typedef int weir_describe_fn(void *arg, const struct weir_provider_key *key,
  *   -ERANGE      .off and .len are not within the range
  *   -E2BIG       @opts asks for what this version does not know
  *   -EAGAIN      the mmap keeps 256 descriptors already
- *   -EIO         what @fn has written has no capacity in a descriptor, or there are
- *                no random numbers
+ *   -EIO         what @fn has written does not fit into a descriptor, it returns
+ *                what is no errno, or there are no random numbers
  *   -ENOMEM, ... it cannot be registered, see weir_mmap_keys(), or what @fn returns
  *
  * The owner's thread.  Registering takes time for each page.
@@ -523,9 +525,12 @@ WEIR_API int weir_provider_read_desc(const struct weir_provider *provider,
 /*
  * Make an import of what weir_provider_read_desc() has read: an mmap with its range
  * and permissions in @domain, where the peer's memory is reached.  The caller may
- * have taken permissions away.  @rkey is the key of weir_remote_key for it, and 0 if
- * it has none.  The library copies @desc.  weir_job_keys() and weir_buf_key() give
- * that copy as .data for bufs of the mmap, for each device of @provider.
+ * have taken permissions away.  @rkey is its key for struct weir_remote_key, by which
+ * weir_sync_remote_open() reaches it, and 0 if it has none.
+ *
+ * The library copies @desc.  weir_job_keys() and weir_buf_key() give that copy as .data
+ * for bufs of the mmap, for each device of @provider, if that registers or imports
+ * memory.
  *
  * Returns 0 with *@ret set, to be freed by weir_mmap_destroy(), or
  *   -EINVAL  @domain is memory of this process, .permissions has none or unknown

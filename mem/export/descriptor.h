@@ -79,8 +79,8 @@ enum descriptor_field {
 #define DESCRIPTOR_BYTES_MAX 256	/* Of a provider's own. */
 
 #define DESCRIPTOR_READ 1u
-#define DESCRIPTOR_WRITE 2u	/* Without READ by devices alone, */
-#define DESCRIPTOR_ATOMIC 4u	/* as this. */
+#define DESCRIPTOR_WRITE 2u	/* Only a device's may come without READ. */
+#define DESCRIPTOR_ATOMIC 4u	/* Only of a device's. */
 
 /* Which file a file descriptor is of. */
 struct descriptor_file {

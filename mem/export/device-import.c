@@ -42,7 +42,13 @@ static int check_device(const struct weir_device *device,
 			   device_name(device));
 	if (!device_can(device, WEIR_DEVICE_CAP_IMPORT) || !cls->import)
 		return why(-EOPNOTSUPP, IMPORT ": device %s does not import "
-			   "memory", device_name(device));
+			   "memory; what is exported by RDMA is imported by "
+			   "weir_mmap_import_rdma()", device_name(device));
+	/* What weir_mmap_export_device() gives; a provider may have others. */
+	if (!(d->permissions & DESCRIPTOR_READ) ||
+	    d->permissions & DESCRIPTOR_ATOMIC)
+		return why(-EBADMSG, IMPORT ": the permissions of the export "
+			   "make no sense");
 	return 0;
 }
 
@@ -57,7 +63,7 @@ static uint32_t rights_of(const struct descriptor *d)
 static int decide_rights(uint32_t *ret, const struct descriptor *d,
 			 const struct weir_import_opts *opts)
 {
-	uint32_t given = (rights_of(d) & RIGHTS) | WEIR_MMAP_READ;
+	uint32_t given = rights_of(d);
 
 	if (opts->permissions & ~given)
 		return why(-EACCES, IMPORT ": .permissions want to write, and "
@@ -232,8 +238,8 @@ int weir_provider_read_desc(const struct weir_provider *provider,
 
 	if (!err && !bytes)
 		err = why(-EINVAL, READ_DESC ": no bytes");
-	if (!err)
-		err = export_check_key(key, key_len, READ_DESC);
+	if (!err && !key && key_len)
+		err = why(-EINVAL, READ_DESC ": a length of a key, and no key");
 	if (!err)
 		err = descriptor_parse(&d, bytes, len, key, key_len,
 				       (uint64_t)time(NULL), READ_DESC);
@@ -301,6 +307,8 @@ int weir_mmap_import_desc(struct weir_mmap **ret,
 	im->owner = &provider->owner;
 	atomic_fetch_add(&provider->owner.refs, 1);
 	im->desc = desc;
+	im->desc.size = sizeof(im->desc);
+	im->desc.reactor = NULL;
 	im->base.rkey = rkey;
 	become_import(mmap, im, domain, desc.addr, desc.len, desc.permissions,
 		      user_data);

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/opts.h"
 #include "base/why.h"
 #include "mem/domain-internal.h"
@@ -83,19 +84,20 @@ static int check_rights(const struct weir_mmap *mmap,
 
 /* Register it, and ask the device what importers need to know. */
 static int ask_device(struct weir_provider_desc *desc, struct weir_mmap *mmap,
-		      struct weir_device *device, const struct mmap_export *x,
+		      struct weir_device *device,
+		      const struct mmap_export *lease,
 		      const struct weir_export_opts *opts, const char *call)
 {
 	struct device_mr mr = { NULL, 0, 0 };
-	int err = mmap_mr(mmap, device, 0, mmap->len, opts->permissions,
-			  x->device ? x : NULL, &mr, call);
+	int err = mmap_mr(mmap, device, 0, mmap->len, opts->permissions, lease,
+			  &mr, call);
 
 	if (err)
 		return err;
 	desc->addr = (uintptr_t)mmap->addr;
 	desc->len = mmap->len;
 	desc->permissions = opts->permissions;
-	desc->reactor = x->r;
+	desc->reactor = lease ? lease->r : NULL;
 	return device->info.cls->describe(device, &mr, desc);
 }
 
@@ -144,7 +146,7 @@ static int format(uint8_t bytes[DESCRIPTOR_MAX], const struct mmap_export *x,
 	if (d.n_bytes > DESCRIPTOR_BYTES_MAX || d.addr > INT64_MAX ||
 	    len > INT64_MAX - d.addr)
 		return why(-EIO, "%s: what device %s says of the memory "
-			   "has no capacity in a descriptor", call,
+			   "does not fit into a descriptor", call,
 			   device_name(device));
 	for (i = 0; i < N_RIGHTS; i++)
 		if (opts->permissions & rights[i].permissions)
@@ -155,45 +157,62 @@ static int format(uint8_t bytes[DESCRIPTOR_MAX], const struct mmap_export *x,
 	return descriptor_format(bytes, &d, opts->key, opts->key_len, call);
 }
 
-static int describe(struct export_blob **ret, struct weir_mmap *mmap,
-		    struct weir_device *device, struct mmap_export *x,
-		    const struct weir_export_opts *opts, const char *call)
+/*
+ * Write what the provider has said, when its functions have returned: they may have
+ * stopped or revoked @mmap.  It is kept in *@kept, if that is not NULL.  Returns the
+ * length, or a negative errno with a message.
+ */
+static int seal(uint8_t bytes[DESCRIPTOR_MAX], struct export_blob **kept,
+		struct weir_mmap *mmap, const struct weir_device *device,
+		struct mmap_export *lease, const struct weir_provider_desc *desc,
+		uint64_t len, const struct weir_export_opts *opts,
+		const char *call)
 {
-	struct weir_provider_desc desc = { .size = sizeof(desc) };
-	uint8_t bytes[DESCRIPTOR_MAX];
-	int n = make_id(x, call);
+	struct mmap_export *x = lease;
+	int n, err;
 
+	err = check_mmap(mmap, call);
+	if (err)
+		return err;
+	if (!x)
+		x = export_get(mmap, call);
+	if (!x)
+		return -ENOMEM;
+	n = make_id(x, call);
 	if (!n)
-		n = ask_device(&desc, mmap, device, x, opts, call);
-	if (!n)
-		n = format(bytes, x, device, &desc, mmap->len, opts, call);
-	return n < 0 ? n : export_keep(ret, x, DESCRIPTOR_DEVICE, bytes,
-				       (size_t)n, call);
+		n = format(bytes, x, device, desc, len, opts, call);
+	if (n > 0 && kept) {
+		err = export_keep(kept, x, DESCRIPTOR_DEVICE, bytes, (size_t)n,
+				  call);
+		n = err ? err : n;
+	}
+	if (n > 0 && !lease)
+		mmap->export = x;
+	else if (!lease && x != mmap->export)
+		export_free(x);
+	return n;
 }
 
 int export_by_device(struct export_blob **ret, struct weir_mmap *mmap,
-		     struct weir_device *device, struct mmap_export *x,
+		     struct weir_device *device, struct mmap_export *lease,
 		     struct weir_export_opts *opts, const char *call)
 {
-	int err = check_mmap(mmap, call);
+	struct weir_provider_desc desc = { .size = sizeof(desc) };
+	uint8_t bytes[DESCRIPTOR_MAX];
+	int n = check_mmap(mmap, call);
 
-	if (!err)
-		err = check_has(mmap, device, call);
-	if (!err)
-		err = check_device(device, call);
-	if (!err)
-		err = check_rights(mmap, opts, call);
-	return err ? err : describe(ret, mmap, device, x, opts, call);
-}
-
-/* The new export @x becomes the mmap's, unless it failed. */
-static int settle(struct weir_mmap *mmap, struct mmap_export *x, int err)
-{
-	if (!err)
-		mmap->export = x;
-	else if (x != mmap->export)
-		export_free(x);
-	return err;
+	if (!n)
+		n = check_has(mmap, device, call);
+	if (!n)
+		n = check_device(device, call);
+	if (!n)
+		n = check_rights(mmap, opts, call);
+	if (!n)
+		n = ask_device(&desc, mmap, device, lease, opts, call);
+	if (!n)
+		n = seal(bytes, ret, mmap, device, lease, &desc, mmap->len,
+			 opts, call);
+	return n < 0 ? n : 0;
 }
 
 static int give(struct weir_export_desc *ret, const uint8_t *bytes, size_t len,
@@ -215,18 +234,13 @@ int weir_mmap_export_device(struct weir_mmap *mmap, struct weir_device *device,
 {
 	struct export_blob *blob = NULL;
 	struct weir_export_opts opts;
-	struct mmap_export *x;
 	int err = opts_capacity(ret, EXPORT);
 
 	if (!err)
 		err = opts_load(&opts, sizeof(opts), user, EXPORT);
-	if (err)
-		return err;
-	x = export_get(mmap, EXPORT);
-	if (!x)
-		return -ENOMEM;
-	err = export_by_device(&blob, mmap, device, x, &opts, EXPORT);
-	err = settle(mmap, x, err);
+	if (!err)
+		err = export_by_device(&blob, mmap, device, NULL, &opts,
+				       EXPORT);
 	return err ? err : give(ret, blob->bytes, blob->len, EXPORT);
 }
 
@@ -282,35 +296,32 @@ static int check_described(const struct device_owner *owner,
 	return 0;
 }
 
-/* Returns the length of the descriptor, or a negative errno. */
-static int ask_caller(uint8_t bytes[DESCRIPTOR_MAX], struct weir_mmap *mmap,
-		      struct weir_device *device, struct mmap_export *x,
+/* Register the part, if that is asked for, and ask the provider. */
+static int ask_caller(struct weir_provider_desc *desc, struct weir_mmap *mmap,
+		      struct weir_device *device,
 		      const struct weir_describe_opts *opts,
 		      weir_describe_fn *fn, void *arg)
 {
-	const struct weir_export_opts sealed = {
-		.permissions = opts->permissions,
-		.not_after = opts->not_after,
-		.key = opts->key,
-		.key_len = opts->key_len,
-	};
-	struct weir_provider_desc desc = {
-		.size = sizeof(desc),
-		.addr = (uintptr_t)mmap->addr + opts->off,
-		.len = opts->len,
-		.permissions = opts->permissions,
-	};
 	struct device_mr mr = { NULL, 0, 0 };
-	int err = make_id(x, DESCRIBE);
+	unsigned int since;
+	int err = 0;
 
-	if (!err && opts->flags & WEIR_DESCRIBE_REGISTER)
+	desc->addr = (uintptr_t)mmap->addr + opts->off;
+	desc->len = opts->len;
+	desc->permissions = opts->permissions;
+	if (opts->flags & WEIR_DESCRIBE_REGISTER)
 		err = mmap_mr(mmap, device, opts->off, opts->len,
 			      opts->permissions, NULL, &mr, DESCRIBE);
-	if (!err)
-		err = fn(arg, &(struct weir_provider_key){ mr.priv, mr.lkey,
-							   mr.rkey }, &desc);
-	return err ? err : format(bytes, x, device, &desc, opts->len, &sealed,
-				  DESCRIBE);
+	if (err)
+		return err;
+	since = why_begin();
+	err = fn(arg, &(struct weir_provider_key){ mr.priv, mr.lkey, mr.rkey },
+		 desc);
+	if (!err || (err < 0 && why_is_new(since)))
+		return (int)sane_result(err);
+	err = err < 0 ? (int)sane_result(err) : -EIO;
+	return why(err, DESCRIBE ": the provider of device %s: %s",
+		   device_name(device), strerror(-err));
 }
 
 int weir_mmap_describe(const struct weir_provider *provider,
@@ -319,26 +330,28 @@ int weir_mmap_describe(const struct weir_provider *provider,
 		       weir_describe_fn *fn, void *arg,
 		       struct weir_export_desc *ret)
 {
+	struct weir_provider_desc desc = { .size = sizeof(desc) };
+	struct weir_export_opts sealed = { .size = sizeof(sealed) };
 	struct weir_describe_opts opts;
-	uint8_t bytes[DESCRIPTOR_MAX];
 	struct export_blob *blob = NULL;
-	struct mmap_export *x;
+	uint8_t bytes[DESCRIPTOR_MAX];
 	int n = opts_capacity(ret, DESCRIBE);
 
 	if (!n)
 		n = opts_load(&opts, sizeof(opts), user, DESCRIBE);
 	if (!n)
 		n = check_described(&provider->owner, mmap, device, &opts);
+	if (!n)
+		n = ask_caller(&desc, mmap, device, &opts, fn, arg);
 	if (n)
 		return n;
-	x = export_get(mmap, DESCRIBE);
-	if (!x)
-		return -ENOMEM;
-	n = ask_caller(bytes, mmap, device, x, &opts, fn, arg);
-	if (n > 0 && !opts.bytes)
-		n = export_keep(&blob, x, DESCRIPTOR_DEVICE, bytes, (size_t)n,
-				DESCRIBE);
-	if (settle(mmap, x, n < 0 ? n : 0))
+	sealed.permissions = opts.permissions;
+	sealed.not_after = opts.not_after;
+	sealed.key = opts.key;
+	sealed.key_len = opts.key_len;
+	n = seal(bytes, opts.bytes ? NULL : &blob, mmap, device, NULL, &desc,
+		 opts.len, &sealed, DESCRIBE);
+	if (n < 0)
 		return n;
 	if (blob)
 		return give(ret, blob->bytes, blob->len, DESCRIBE);

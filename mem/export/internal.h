@@ -202,11 +202,11 @@ int export_keep(struct export_blob **ret, struct mmap_export *x, uint32_t kind,
 
 /*
  * export/device.c: describe @mmap as @opts and @device export it, in *@ret, and
- * register it: for @x alone if @x is a lease's.  Returns 0, or a negative errno
+ * register it: for @lease alone if that is not NULL.  Returns 0, or a negative errno
  * with a message that begins with @call.
  */
 int export_by_device(struct export_blob **ret, struct weir_mmap *mmap,
-		     struct weir_device *device, struct mmap_export *x,
+		     struct weir_device *device, struct mmap_export *lease,
 		     struct weir_export_opts *opts, const char *call);
 
 /*

@@ -221,7 +221,7 @@ int weir_mmap_watch(struct weir_mmap *mmap, struct weir_reactor *r,
 			   "imported");
 	if (import_of(mmap)->owner)
 		return why(-EOPNOTSUPP, "weir_mmap_watch: the mmap is reached "
-			   "by %s; its connection says when that ends",
+			   "by %s, which says when that ends",
 			   import_of(mmap)->owner->name);
 	if (import_device(mmap))
 		return why(-EOPNOTSUPP, "weir_mmap_watch: the mmap is reached "

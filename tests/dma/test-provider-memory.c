@@ -19,6 +19,7 @@ static struct card {
 	struct weir_provider *p;
 	struct weir_device *dev;
 	int allocs, releases, imported, fails, binds, unbinds, keeps, asked;
+	uint32_t registered;
 	int no_copies, steps, unbound_at, deregistered_at;
 	struct weir_provider_range range;	/* The last one. */
 	char mem[LEN];
@@ -49,7 +50,9 @@ static int card_register(void *card, const struct weir_provider_range *range,
 {
 	(void)card;
 	c.range = *range;
-	*ret = (struct weir_provider_key){ .data = &c, .lkey = 5, .rkey = 6 };
+	*ret = (struct weir_provider_key){
+		.data = &c, .lkey = 5, .rkey = 6 + c.registered++,
+	};
 	return 0;
 }
 
@@ -275,7 +278,7 @@ static int bind_it(void *arg, const struct weir_provider_binding *binding)
 	assert_null(*binding->slot);
 	assert_int_equal(binding->registered, !!arg);
 	if (binding->registered)
-		assert_int_equal(binding->key.rkey, 6);
+		assert_int_equal(binding->key.rkey, 5 + c.registered);
 	if (c.fails)
 		return c.fails;
 	assert_int_equal(weir_mmap_part(arg, 8, 16, WEIR_MMAP_RDMA_WRITE,
@@ -366,6 +369,8 @@ struct described {
 	uint32_t n_bytes;		/* That it writes, at this address. */
 	uint64_t at;
 	int res, calls;
+	void (*meddle)(struct weir_mmap *m);
+	struct weir_mmap *m;
 };
 
 static int describe_it(void *arg, const struct weir_provider_key *key,
@@ -381,6 +386,8 @@ static int describe_it(void *arg, const struct weir_provider_key *key,
 	desc->addr = d->at;
 	desc->n_bytes = d->n_bytes;
 	memset(desc->bytes, 0x5a, sizeof(desc->bytes));
+	if (d->meddle)
+		d->meddle(d->m);
 	return d->res;
 }
 
@@ -427,12 +434,14 @@ static void part_is_described_as_its_provider_says(void **state)
 	/* The same again is kept once. */
 	assert_int_equal(describe_as(m, &opts, &d, &desc), 0);
 	assert_ptr_equal(desc.bytes, first.bytes);
+	assert_int_equal(c.registered, 1);
 	/* A part, with fewer rights, into the caller's bytes. */
 	opts.off = 8;
 	opts.permissions = WEIR_MMAP_RDMA_WRITE;
 	opts.bytes = mine;
 	assert_int_equal(describe_as(m, &opts, &d, &desc), 0);
 	assert_ptr_equal(desc.bytes, mine);
+	assert_int_equal(d.rkey, 7);
 	assert_int_equal(d.addr, (uintptr_t)c.mem + 8);
 	assert_int_equal(d.len, LEN - 8);
 	assert_ptr_equal(c.range.addr, c.mem + 8);
@@ -442,14 +451,16 @@ static void part_is_described_as_its_provider_says(void **state)
 						 &read), 0);
 	assert_int_equal(read.len, LEN - 8);
 	assert_int_equal(read.permissions, WEIR_MMAP_WRITE);
+	/* The same again is registered once. */
+	assert_int_equal(describe_as(m, &opts, &d, &desc), 0);
+	assert_int_equal(d.rkey, 7);
 	/* With a key of the caller's nothing is registered. */
 	opts.flags = 0;
 	opts.len = 100;
-	c.range.len = 0;
 	assert_int_equal(describe_as(m, &opts, &d, &desc), 0);
 	assert_int_equal(d.rkey, 0);
 	assert_int_equal(d.len, 100);
-	assert_int_equal(c.range.len, 0);
+	assert_int_equal(c.registered, 2);
 	assert_int_equal(weir_mmap_destroy(m), 0);
 	card_end();
 }
@@ -504,6 +515,9 @@ static void description_is_refused_before_anything_is_done(void **state)
 	/* What the function says. */
 	d.res = -EHOSTDOWN;
 	assert_int_equal(describe_as(m, NULL, &d, &desc), -EHOSTDOWN);
+	assert_starts_with(weir_why(), "weir_mmap_describe: ");
+	d.res = 1;
+	assert_int_equal(describe_as(m, NULL, &d, &desc), -EIO);
 	d.res = 0;
 	d.n_bytes = WEIR_PROVIDER_DESC_MAX + 1;
 	assert_int_equal(describe_as(m, NULL, &d, &desc), -EIO);
@@ -520,13 +534,62 @@ static void description_is_refused_before_anything_is_done(void **state)
 	card_end();
 }
 
-/* An import of LEN bytes at 0x1000, where 0x2000 to 0x3000 are a peer's. */
+static void stop_it(struct weir_mmap *m)
+{
+	assert_int_equal(weir_mmap_stop(m, NULL, NULL), 0);
+}
+
+static void revoke_it(struct weir_mmap *m)
+{
+	assert_int_equal(weir_mmap_revoke(m, NULL, NULL), 0);
+}
+
+static void describe_another(struct weir_mmap *m)
+{
+	struct described d = { .n_bytes = 2 };
+	struct weir_export_desc desc;
+
+	assert_int_equal(describe_as(m, NULL, &d, &desc), 0);
+}
+
+/* The mmap has been exported before, or this is the first time. */
+static void provider_may_meddle_with_the_mmap_that_it_describes(void **state)
+{
+	static void (*const meddles[])(struct weir_mmap *) = {
+		stop_it, revoke_it, describe_another,
+	};
+	struct weir_describe_opts opts = {
+		.size = sizeof(opts),
+		.flags = WEIR_DESCRIBE_REGISTER,
+	};
+	struct weir_export_desc desc;
+	struct described d;
+	struct weir_mmap *m;
+
+	(void)state;
+	card_begin();
+	for (size_t i = 0; i < 2 * N_OF(meddles); i++) {
+		d = (struct described){ .n_bytes = 1 };
+		m = start_mmap_on(c.dev, c.mem, LEN, WEIR_MMAP_RDMA_READ);
+		if (i % 2)
+			assert_int_equal(describe_as(m, &opts, &d, &desc), 0);
+		d.meddle = meddles[i / 2];
+		d.m = m;
+		assert_int_equal(describe_as(m, &opts, &d, &desc),
+				 i < 2 ? -EBADFD : 0);
+		assert_int_equal(weir_mmap_is_exported(m), i >= 2);
+		assert_int_equal(weir_mmap_destroy(m), 0);
+	}
+	card_end();
+}
+
 static void import_of_a_description_is_its_providers(void **state)
 {
 	struct weir_provider_desc desc = {
 		.size = sizeof(desc), .addr = 0x1000, .len = LEN,
 		.permissions = WEIR_MMAP_WRITE, .n_bytes = 2, .bytes = "hi",
 	};
+	struct { struct weir_provider_desc desc; uint64_t more; } later;
 	struct weir_provider_ops other = card_ops;
 	const struct weir_provider_desc *got;
 	struct weir_provider *p = NULL;
@@ -536,6 +599,7 @@ static void import_of_a_description_is_its_providers(void **state)
 	struct weir_mmap *im = NULL;
 	struct weir_buf *buf;
 	struct weir_reactor *r;
+	struct weir_op op;
 
 	(void)state;
 	card_begin();
@@ -544,16 +608,23 @@ static void import_of_a_description_is_its_providers(void **state)
 	other.dm = NULL;
 	assert_int_equal(weir_provider_register(&p, &other, &c), 0);
 	assert_int_equal(weir_domain_remote_create(&far, NULL), 0);
-	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc, 9, &c), 0);
+	later.desc = desc;
+	later.desc.size = sizeof(later);
+	later.more = 0;
+	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &later.desc, 9,
+					       &c), 0);
 	got = weir_mmap_desc(im, c.p);
 	assert_non_null(got);
-	assert_ptr_not_equal(got, &desc);
+	assert_ptr_not_equal(got, &later.desc);
+	assert_int_equal(got->size, sizeof(*got));
 	assert_memory_equal(got->bytes, "hi", 2);
 	assert_null(weir_mmap_desc(im, p));
 	assert_ptr_equal(weir_mmap_domain(im), far);
 	assert_ptr_equal(weir_mmap_user_data(im), &c);
 	assert_int_equal(weir_mmap_permissions(im), WEIR_MMAP_WRITE);
 	assert_int_equal(weir_mmap_is_imported(im), 1);
+	weir_op_init(&op, NULL);
+	assert_int_equal(weir_mmap_watch(im, r, &op), -EOPNOTSUPP);
 	/* Jobs find it by each device of the provider. */
 	inv = start_inventory(r, im);
 	assert_int_equal(weir_inventory_get_by_data(&buf, inv, im,
@@ -565,6 +636,12 @@ static void import_of_a_description_is_its_providers(void **state)
 	assert_int_equal(weir_mmap_is_stale(im), 1);
 	weir_buf_put(buf);
 	assert_int_equal(weir_inventory_destroy(inv), 0);
+	assert_int_equal(weir_mmap_destroy(im), 0);
+	/* It outlives its provider. */
+	assert_int_equal(weir_mmap_import_desc(&im, p, far, &desc, 0, NULL), 0);
+	assert_int_equal(weir_provider_unregister(p), 0);
+	assert_int_equal(weir_mmap_watch(im, r, &op), -EOPNOTSUPP);
+	assert_non_null(strstr(weir_why(), "other"));
 	assert_int_equal(weir_mmap_destroy(im), 0);
 	/* What makes no sense. */
 	assert_int_equal(weir_mmap_import_desc(&im, c.p, weir_domain_system(),
@@ -588,7 +665,6 @@ static void import_of_a_description_is_its_providers(void **state)
 	assert_int_equal(weir_mmap_import_desc(&im, c.p, far, &desc, 9, NULL),
 			 -ERANGE);
 	assert_int_equal(weir_domain_destroy(far), 0);
-	assert_int_equal(weir_provider_unregister(p), 0);
 	assert_int_equal(weir_reactor_destroy(r), 0);
 	card_end();
 }
@@ -726,6 +802,7 @@ int main(void)
 		CASE(binding_of_a_provider_ends_before_the_memory),
 		CASE(part_is_described_as_its_provider_says),
 		CASE(description_is_refused_before_anything_is_done),
+		CASE(provider_may_meddle_with_the_mmap_that_it_describes),
 		CASE(import_of_a_description_is_its_providers),
 		CASE(descriptions_have_their_errnos),
 		CASE(descriptor_of_another_provider_is_not_read),

@@ -81,7 +81,6 @@ static void memory_window_opens_its_range_to_its_queue_pair(void **state)
 	fixture_end(&g);
 }
 
-/* The bytes name the queue pair, for who imports them. */
 struct window_key {
 	uint64_t addr;
 	struct rdma_key key;
@@ -98,6 +97,7 @@ static int describe_window(void *arg, const struct weir_provider_key *none,
 	return 0;
 }
 
+/* The bytes name the queue pair, for who imports them. */
 static void memory_window_is_exported_for_its_connection(void **state)
 {
 	uint8_t bytes[WEIR_DESCRIPTOR_MAX];

@@ -61,7 +61,7 @@ struct weir_export_rdma_opts {
  *   -EACCES      it has none of WEIR_MMAP_RDMA_, or not what is asked for
  *   -ENOENT      @device is none of @mmap's, see weir_mmap_add_device()
  *   -ERANGE      .off and .len are not within the range
- *   -EOPNOTSUPP  @device registers no memory; or a key, and no libsodium
+ *   -EOPNOTSUPP  @device is no RDMA device; or a key, and no libsodium
  *   -EINVAL      unknown flags or permissions, or a key of a wrong length
  *   -E2BIG       @opts asks for what this version does not know
  *   -EAGAIN      exported with 256 different options already
@@ -98,8 +98,9 @@ WEIR_API int weir_mmap_export_rdma(struct weir_mmap *mmap,
  *   -EKEYREJECTED     the MAC is wrong, missing, or there for no key
  *   -EKEYEXPIRED      it is after the end
  *   -EACCES           .permissions asks for what was not given
- *   -EOPNOTSUPP       it is not for RDMA, see weir_mmap_import(); or a key, and
- *                     no libsodium
+ *   -EOPNOTSUPP       it is not for RDMA, see weir_mmap_import(); a key, and no
+ *                     libsodium; or libweir-rdma could not register its
+ *                     provider
  *   -EINVAL           @bytes is NULL, @domain is no remote one, unknown flags
  *                     or permissions, or a key of a wrong length
  *   -E2BIG            @opts asks for what this version does not know
