@@ -24,7 +24,6 @@
 
 #define CAPS_ALL (2 * WEIR_DEVICE_CAP_DOMAIN - 1) /* That is the last. */
 
-_Static_assert(WEIR_PROVIDER_NAME_MAX == DEVICE_OWNER_MAX, "what the core has");
 _Static_assert(N_SHIPPED + WEIR_PROVIDERS_MAX < WEIR_ENGINES_MAX,
 	       "there is capacity for the engines of all, and a user's");
 _Static_assert(sizeof(struct weir_provider_key) == sizeof(struct device_mr),

@@ -84,8 +84,6 @@ static inline bool device_list_wants(const struct device_list *list,
  */
 int device_is_dead(struct weir_device *dev, const char *call);
 
-#define DEVICE_OWNER_MAX 31	/* Of the name of an owner. */
-
 /* Where an import is reached. */
 struct device_import {
 	struct weir_domain *domain;
@@ -96,7 +94,7 @@ struct device_import {
 /* A class that can be removed lives as long as entries of lists and open
  * devices refer to it. */
 struct device_owner {
-	char name[DEVICE_OWNER_MAX + 1];
+	char name[WEIR_PROVIDER_NAME_MAX + 1];
 	atomic_uint refs;
 	bool gone;		/* It was removed, by the one lock. */
 	uint32_t n_open;	/* Devices, by the one lock. */

@@ -339,8 +339,8 @@ void mmap_rm_devices(struct weir_mmap *mmap);
  * for this process's own, which is of all of @mmap; or the rights of peers, by which
  * they reach @len bytes from @off on.  That is a registration of its own, except that
  * the whole range with all WEIR_MMAP_RDMA_ rights that @mmap has shares this process's.
- * Then @device is one of @mmap's devices.
- * With @owner, which is NULL otherwise, no other exports share that.  Returns 0, or a
+ * Then @device is one of @mmap's devices.  With @owner, which is NULL otherwise, no
+ * other exports share that.  Returns 0, or a
  * negative errno with a message, as weir_mmap_keys().
  */
 int mmap_mr(struct weir_mmap *mmap, struct weir_device *device, uint64_t off,

@@ -24,7 +24,7 @@
 #define IMPORT "weir_mmap_import_rdma"
 #define RIGHTS (WEIR_MMAP_READ | WEIR_MMAP_WRITE | WEIR_MMAP_RDMA_ATOMIC)
 
-/* The constructor of the library has nobody to tell it to. */
+/* The constructor of the library cannot report its failure: each call does. */
 static int no_provider(const char *call)
 {
 	return why(-EOPNOTSUPP, "%s: there is no RDMA: libweir-rdma could not "
@@ -58,7 +58,7 @@ int weir_mmap_export_rdma(struct weir_mmap *mmap, struct weir_device *device,
 			  const struct weir_export_rdma_opts *user,
 			  struct weir_export_desc *ret)
 {
-	struct weir_describe_opts what = { .size = sizeof(what) };
+	struct weir_describe_opts what;
 	struct weir_export_rdma_opts opts;
 	int err = opts_load(&opts, sizeof(opts), user, EXPORT);
 
@@ -68,13 +68,8 @@ int weir_mmap_export_rdma(struct weir_mmap *mmap, struct weir_device *device,
 		return why(-EINVAL, EXPORT ": unknown .flags %#x", opts.flags);
 	if (!verbs_provider)
 		return no_provider(EXPORT);
+	what = rdma_describe_opts(&opts);
 	what.flags = WEIR_DESCRIBE_REGISTER;
-	what.permissions = opts.permissions;
-	what.off = opts.off;
-	what.len = opts.len;
-	what.not_after = opts.not_after;
-	what.key = opts.key;
-	what.key_len = opts.key_len;
 	err = weir_mmap_describe(verbs_provider, mmap, device, &what, describe,
 				 &(struct exported){ mmap, opts.off }, ret);
 	return err ? why_call(err, "weir_mmap_describe", EXPORT) : 0;

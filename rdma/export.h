@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include <weir/provider.h>
+#include <weir/rdma/export.h>
 
 #define RDMA_KEY_LEN 16
 
@@ -58,6 +59,21 @@ static inline bool rdma_key_is_there(const struct weir_provider_desc *desc)
 	struct rdma_key key = rdma_key_read(desc);
 
 	return desc->n_bytes == RDMA_KEY_LEN && key.rkey && !(key.qp_num >> 24);
+}
+
+/* What weir_mmap_describe() is to do for @opts, but for flags and bytes. */
+static inline struct weir_describe_opts
+rdma_describe_opts(const struct weir_export_rdma_opts *opts)
+{
+	return (struct weir_describe_opts){
+		.size = sizeof(struct weir_describe_opts),
+		.permissions = opts->permissions,
+		.off = opts->off,
+		.len = opts->len,
+		.not_after = opts->not_after,
+		.key = opts->key,
+		.key_len = opts->key_len,
+	};
 }
 
 #endif /* RDMA_EXPORT_H */

@@ -650,24 +650,17 @@ static int describe(struct weir_mw *w, struct weir_conn *c,
 		    struct weir_mmap *mmap,
 		    const struct weir_export_rdma_opts *opts)
 {
-	const struct weir_describe_opts what = {
-		.size = sizeof(what),
-		.permissions = opts->permissions,
-		.off = opts->off,
-		.len = opts->len,
-		.not_after = opts->not_after,
-		.key = opts->key,
-		.key_len = opts->key_len,
-		.bytes = w->bytes,
-	};
+	struct weir_describe_opts what = rdma_describe_opts(opts);
 	struct described d = {
 		w, c, mmap, opts->off, opts->flags & WEIR_EXPORT_BOUND,
 	};
 	struct weir_export_desc desc = { .size = sizeof(desc) };
-	int err = weir_mmap_describe(verbs_provider, mmap,
-				     c->device_ref->device->dev, &what, make_key,
-				     &d, &desc);
+	int err;
 
+	what.bytes = w->bytes;
+	err = weir_mmap_describe(verbs_provider, mmap,
+				 c->device_ref->device->dev, &what, make_key,
+				 &d, &desc);
 	if (err)
 		return why_call(err, "weir_mmap_describe", CALL);
 	w->len = desc.len;

@@ -7,12 +7,9 @@
  */
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
-#include "base/alloc.h"
 #include "base/check.h"
 #include "base/opts.h"
 #include "base/why.h"
@@ -24,7 +21,7 @@
 #define PEER (WEIR_MMAP_PEER_READ | WEIR_MMAP_PEER_WRITE)
 
 _Static_assert(WEIR_PROVIDER_DESC_MAX == DESCRIPTOR_BYTES_MAX &&
-	       DEVICE_OWNER_MAX < DESCRIPTOR_NAME &&
+	       WEIR_PROVIDER_NAME_MAX < DESCRIPTOR_NAME &&
 	       WEIR_DESCRIPTOR_MAX == DESCRIPTOR_MAX, "what a descriptor has");
 
 static int check_mmap(const struct weir_mmap *mmap, const char *call)
@@ -152,7 +149,7 @@ static int format(uint8_t bytes[DESCRIPTOR_MAX], const struct mmap_export *x,
 		if (opts->permissions & rights[i].permissions)
 			d.permissions |= rights[i].bit;
 	memcpy(d.bytes, desc->bytes, d.n_bytes);
-	memcpy(d.provider, device->info.cls->owner->name, DEVICE_OWNER_MAX);
+	memcpy(d.provider, device->info.cls->owner->name, WEIR_PROVIDER_NAME_MAX);
 	memcpy(d.export_id, x->device_id, sizeof(d.export_id));
 	return descriptor_format(bytes, &d, opts->key, opts->key_len, call);
 }
