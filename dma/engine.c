@@ -370,27 +370,32 @@ static int staging_register(struct staging_key *key, struct weir_dma *dma,
 	return why_call(err, "weir_mmap_keys", "weir_job_start");
 }
 
-static void staging_deregister(struct staging_key *key)
+/* Returns 0 with the key gone, or an errno of the device. */
+static int staging_deregister(struct staging_key *key)
 {
-	(void)key->device->info.cls->mr_deregister(key->device, &key->mr);
+	int err = key->device->info.cls->mr_deregister(key->device, &key->mr);
+
+	if (err)
+		return err;
 	(void)weir_device_close(key->device);
 	free(key);
+	return 0;
 }
 
 /* A device that is there again has taken the place of one that was removed or
- * reset, and is not to stay open for that one's registration. */
+ * reset, and is not to stay open for that one's registration.  If that is refused, it
+ * is asked for again. */
 static void staging_replaces(struct weir_dma *dma, const struct weir_device *device)
 {
-	struct staging_key **at = &dma->staging_keys, *key;
+	struct staging_key **at = &dma->staging_keys, *key, *next;
 
-	while ((key = *at)) {
+	for (; (key = *at); *at == key ? at = &key->next : at) {
 		if (key->device == device ||
-		    strcmp(device_name(key->device), device_name(device))) {
-			at = &key->next;
+		    strcmp(device_name(key->device), device_name(device)))
 			continue;
-		}
-		*at = key->next;
-		staging_deregister(key);
+		next = key->next;
+		if (!staging_deregister(key))
+			*at = next;
 	}
 }
 
@@ -420,7 +425,7 @@ static int staging_mr(struct weir_dma *dma, struct weir_device *device,
 	return 0;
 }
 
-/* What a device refuses to give back goes with the device. */
+/* What a device refuses to give back, asked twice, goes with the device. */
 void staging_keys_drop(struct weir_dma *dma)
 {
 	struct staging_key *key;
@@ -428,7 +433,8 @@ void staging_keys_drop(struct weir_dma *dma)
 	reactor_check_thread(dma->r);
 	while ((key = dma->staging_keys)) {
 		dma->staging_keys = key->next;
-		staging_deregister(key);
+		if (staging_deregister(key) && staging_deregister(key))
+			free(key);
 	}
 }
 

@@ -28,6 +28,7 @@ static struct unit {
 	struct weir_dma *dma;
 	char far[LEN];
 	int opens, closes, registers, deregisters, register_fails;
+	int keeps;		/* So many deregistrations are refused. */
 	struct weir_provider_range range;	/* The last one. */
 	int jobs, steps;	/* That it has begun. */
 	int refuses, code;	/* Steps, so. */
@@ -88,6 +89,8 @@ static int unit_register(void *card, const struct weir_provider_range *range,
 static int unit_deregister(void *card, const struct weir_provider_key *key)
 {
 	(void)card, (void)key;
+	if (u.keeps && u.keeps--)
+		return weir_why_set(-EBUSY, "weir_mmap_stop: not yet");
 	u.deregisters++;
 	return 0;
 }
@@ -301,6 +304,30 @@ static void staging_stays_registered_until_the_context_ends(void **state)
 	assert_memory_equal(u.far + 64, mem, 64);
 	assert_int_equal(weir_provider_unregister(u.p), -EBUSY);
 	u.dev = NULL;
+	unit_end();
+}
+
+/* A device that is there again has staging of its own, and that of the one before is
+ * given back, now or later. */
+static void staging_that_a_device_keeps_is_asked_for_again(void **state)
+{
+	char mem[64] = "some bytes";
+	struct jrec j;
+
+	unit_begin(state);
+	jrec_init(&j);
+	weir_job_copy(&j.job, far_operand(0, 64), weir_operand_mem(mem, 64));
+	assert_int_equal(jrec_run(u.dma, &j), 64);
+	for (int keeps = 0; keeps < 2; keeps++) {
+		assert_int_equal(weir_provider_lost(u.dev), 0);
+		assert_int_equal(weir_device_close(u.dev), 0);
+		assert_int_equal(weir_device_open_name(&u.dev, "unit"), 0);
+		u.keeps = keeps;
+		assert_int_equal(jrec_run(u.dma, &j), 64);
+		assert_int_equal(u.keeps, 0);
+		assert_int_equal(u.registers - u.deregisters, 1 + keeps);
+	}
+	u.keeps = 1;
 	unit_end();
 }
 
@@ -621,6 +648,7 @@ int main(void)
 	static const struct harness_case cases[] = {
 		CASE(memory_that_the_device_does_not_know_goes_through_staging),
 		CASE(staging_stays_registered_until_the_context_ends),
+		CASE(staging_that_a_device_keeps_is_asked_for_again),
 		CASE(job_that_is_no_copy_does_not_go_through_staging),
 		CASE(failure_to_register_staging_ends_the_job),
 		CASE(step_that_is_refused_ends_the_job_with_its_code),
