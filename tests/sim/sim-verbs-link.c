@@ -125,6 +125,7 @@ static void on_made(struct task *task, int64_t res)
 	must(res <= 0, "a result that is documented", "%lld", (long long)res);
 	must(run_of(e)->trial->faults || !res || res == -ECONNREFUSED ||
 	     res == -ECONNRESET || res == -ETIMEDOUT || res == -EHOSTUNREACH ||
+	     (res == -EIO && e->is_server && peer_of(e)->said_too_much) ||
 	     task_was_ended(task, res), "a connect fails for a cause", "%lld",
 	     (long long)res);
 	must(res ? state == WEIR_CONN_ENDED : state == WEIR_CONN_ESTABLISHED ||

@@ -194,6 +194,7 @@ static void say(struct end *e, struct saying *s)
 
 	s->end = e;
 	s->too_large = one_in(run, 200);
+	e->said_too_much |= s->too_large;
 	s->len = s->too_large ? SAYING + 1 : (uint32_t)sizeof(struct header) +
 		 rnd(run, one_in(run, 2) ? 32 : SAYING - 32);
 	s->bytes = e->mem + SLOTS * CAPACITY +

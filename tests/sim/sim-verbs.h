@@ -135,6 +135,7 @@ struct end {
 	struct saying sayings[SAYINGS];
 	struct weir_buf *kept[KEPT];
 	uint64_t n_said, n_unsent;	/* On this connection. */
+	bool said_too_much;	/* For a buffer, which fails the peer's QP. */
 	uint64_t n_heard, n_missing;
 
 	struct pane pane;	/* For the peer; and what is written to its: */

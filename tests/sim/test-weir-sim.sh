@@ -345,7 +345,7 @@ t_what_failed_once_does_no_more()
 
 t_long()
 {
-	expect 0 weir_sim --seeds 2000 --jobs 2 all
+	expect 0 timeout 2500 "$sim" --seeds 2000 --jobs 2 all
 }
 
 no_jq=
