@@ -346,7 +346,7 @@ rdma()
 		pkglibexec_PROGRAMS= RDMA_RESULTS="$root/rdma"
 }
 
-# In a guest whose kernel has that driver; in short form half of the cases.
+# Disks, in guests whose kernel has that driver; in short form half of the cases.
 ublk()
 (
 	WEIR_VM_CACHE=$root/vm
@@ -356,7 +356,8 @@ ublk()
 	cd "$root/valgrind" && run_make check-ublk
 	status=$?
 	mkdir -p "$root/ublk" && cp tests/interop/weir-ublk.log \
-		tests/interop/weir-ublk.trs "$root/ublk/" || return 1
+		tests/interop/weir-ublk.trs tests/interop/power-cut.log \
+		tests/interop/power-cut.trs "$root/ublk/" || return 1
 	return $status
 )
 

@@ -190,15 +190,18 @@ $(model_tests): %D%/libmock-uring.a
 
 # Programs that run another where a call is refused.
 check_PROGRAMS += %D%/support/without-call %D%/support/without-uring
-EXTRA_PROGRAMS += $(rdma_helpers)
-CLEANFILES += $(rdma_programs) $(rdma_helpers)
+EXTRA_PROGRAMS += $(rdma_helpers) %D%/interop/vhost-writer
+%C%_interop_vhost_writer_SOURCES = %D%/interop/vhost-writer.c
+%C%_interop_vhost_writer_LDADD =
+CLEANFILES += $(rdma_programs) $(rdma_helpers) %D%/interop/vhost-writer
 TESTS += $(test_scripts) $(tree_tests)
 EXTRA_DIST += $(test_scripts) $(tree_tests) \
 	%D%/README.md %D%/apropos.txt %D%/abi/libweir-accel.abi %D%/abi/libweir-cuda.abi %D%/abi/libweir-fabric.abi \
 	%D%/abi/libweir-nvme.abi \
 	%D%/abi/libweir-rdma.abi %D%/abi/libweir-resolve.abi \
 	%D%/abi/libweir-sim.abi %D%/abi/libweir-tls.abi %D%/abi/libweir.abi %D%/cohesion.awk %D%/errnos.awk %D%/errnos.txt \
-	%D%/interop/http-many.py %D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
+	%D%/interop/http-many.py %D%/interop/nbd-writer.py \
+	%D%/interop/power-cut.sh %D%/interop/weir-nbd-durable.py %D%/interop/weir-nbd-kernel.sh \
 	%D%/interop/weir-nbd.py %D%/interop/weir-nbd-tls.py %D%/interop/weir-nbd-tls.sh \
 	%D%/programs/weir-proxy-tls.py %D%/interop/weir-proxy.py %D%/man-agrees.awk \
 	%D%/models/close.pml %D%/models/group.pml %D%/models/hop.pml \
@@ -315,7 +318,8 @@ if SHARED
 if HAVE_LIBFABRIC
 script_programs += tools/weir-sim-fabric
 endif
-script_programs += %D%/programs/worlds-nbd %D%/programs/worlds-proxy
+script_programs += %D%/programs/worlds-nbd %D%/programs/worlds-proxy \
+	%D%/programs/worlds-ublk %D%/programs/worlds-vhost
 endif
 if HAVE_CMOCKA
 script_programs += %D%/programs/test-weir-nbd %D%/programs/test-weir-nbd-hello \
@@ -343,13 +347,15 @@ check-rdma: rdma-programs
 		$(SHELL) $(srcdir)/%D%/vm/check.sh \
 		$(RDMA_RESULTS) $(rdma_tests)
 
-check-vm: programs/weir-ublk/weir-ublk programs/weir-vhost/weir-vhost
+check-vm: check-ublk programs/weir-vhost/weir-vhost
 	@$(MAKE) check-TESTS TESTS='%D%/programs/test-vm.sh \
-		%D%/interop/weir-ublk.sh %D%/interop/weir-vhost.sh'
+		%D%/interop/weir-vhost.sh'
 
-# In a guest of its own, whose kernel is newer.
-check-ublk: programs/weir-ublk/weir-ublk
-	@$(MAKE) check-TESTS TESTS=%D%/interop/weir-ublk.sh
+# Disks in guests of their own, whose kernel is newer.
+check-ublk: programs/weir-nbd/weir-nbd programs/weir-ublk/weir-ublk \
+	programs/weir-vhost/weir-vhost %D%/interop/vhost-writer
+	@$(MAKE) check-TESTS TESTS='%D%/interop/weir-ublk.sh \
+		%D%/interop/power-cut.sh'
 
 # Plant bugs, one at a time, and see whether the tests notice: mutate.py.
 MUTATE =

@@ -262,15 +262,6 @@ t_wrong_options_are_refused()
 	says 'bad.psk, line 1'
 }
 
-lacks() { command -v "$1" >/dev/null || echo "there is no $1"; }
-
-no_python_nbd()
-{
-	for python in python3 /usr/bin/python3; do
-		"$python" -c 'import nbd' 2>/dev/null && return
-	done
-	echo 'there is no python3-libnbd'
-}
 
 certificates
 truncate -s $size source
@@ -289,7 +280,7 @@ for backend in $(backends); do
 	run t_nbdcopy_copies_by_certificates "$nbd"
 	run t_nbdcopy_copies_by_keys "$nbd"
 	run t_one_server_has_both "$nbd"
-	no_python_nbd >lacking
+	lacks_python_nbd >lacking
 	run t_nbdsh_tries_each_command "$(cat lacking)"
 	run t_qemu_img_converts "$(lacks qemu-img)"
 	run t_clients_without_tls_are_refused_or_not "$nbd"

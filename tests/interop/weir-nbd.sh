@@ -50,7 +50,6 @@ end_server()
 }
 
 url() { echo "nbd+unix:///$1?socket=$dir/socket"; }
-lacks() { command -v "$1" >/dev/null || echo "there is no $1"; }
 
 t_nbdinfo_knows_what_it_sees()
 {
@@ -314,15 +313,6 @@ takes_long() { [ "${WEIR_TEST_LONG:-}" = 1 ] || echo 'WEIR_TEST_LONG=1'; }
 first=
 not_twice() { [ "$backend" = "$first" ] || takes_long; }
 
-# One that has libnbd: the system's may not be the first.
-no_python_nbd()
-{
-	for python in python3 /usr/bin/python3; do
-		"$python" -c 'import nbd' 2>/dev/null && return
-	done
-	echo 'there is no python3-libnbd'
-}
-
 no_fio_nbd()
 {
 	fio --enghelp 2>/dev/null | grep -qw nbd || echo 'fio has no nbd engine'
@@ -360,7 +350,7 @@ for backend in uring ev; do
 	run t_the_tester_of_nbd_is_content "$(no_tester)"
 	run t_nbdcopy_copies_to_a_file_and_back "$(lacks nbdcopy)"
 	run t_nbdcopy_copies_to_memory_and_back "$(lacks nbdcopy)"
-	no_python_nbd >lacking
+	lacks_python_nbd >lacking
 	run t_nbdsh_tries_each_command "$(cat lacking)"
 	run t_qemu_img_converts_compares_and_checks \
 		"$(lacks qemu-img)$(not_twice)"

@@ -17,7 +17,6 @@ need_vm
 enter weir-ublk
 kills=5
 [ "${WEIR_TEST_LONG:-}" != 1 ] || kills=500
-lacks() { command -v "$1" >/dev/null || echo "there is no $1"; }
 
 # What each script of a guest begins with.  serve() waits for the device; finish() for
 # the end of the server, which has to be a good one.
@@ -288,36 +287,6 @@ t_what_was_acknowledged_is_in_the_file()
 		[ $i -gt 10 ]' --timeout $((300 + kills * 5))
 }
 
-# The machine loses its power: what was flushed is on its disk, and not only in the page
-# cache between that and the device.  (The kernel flushes after a write with FUA, too.)
-t_what_was_flushed_outlives_the_machine()
-{
-	rm -f disk acked
-	truncate -s 16M disk
-	guest '
-		serve /dev/vda
-		i=0
-		while :; do	# Each in a page of its own.
-			i=$((i + 1))
-			printf "block %08d" $i >block
-			dd if=block of=/dev/ublkb0 bs=512 seek=$((i * 8)) \
-				conv=sync,fsync 2>/dev/null
-			echo $i >>"$OLDPWD/acked"
-		done' --module virtio_blk --qemu -drive \
-		--qemu "file=$dir/disk,format=raw,if=virtio" --timeout 15 >out 2>err
-	status=$?
-	[ $status = 124 ] || wrong "the guest's status is $status: $(cat err)"
-	last=$(tail -n 1 acked)
-	[ "${last:-0}" -gt 2 ] || wrong "only $last blocks were written"
-	i=0
-	while [ $i -lt "$last" ]; do
-		i=$((i + 1))
-		[ "$(dd if=disk bs=4096 skip=$i count=1 2>/dev/null |
-			head -c 14)" = "$(printf 'block %08d' $i)" ] ||
-			wrong "block $i of $last is lost"
-	done
-}
-
 # As rules of udev would have it: the devices are their maker's.
 t_a_user_without_privileges_has_a_device()
 {
@@ -347,16 +316,6 @@ t_a_user_without_privileges_has_a_device()
 		! $as "$program" size=1M --id=DOES-NOT-PARSE 2>/dev/null'
 }
 
-# Each of them, or, with WEIR_TEST_IN_TURN=1 or 2, every second one.
-turn=0
-run_in_turn()
-{
-	turn=$((turn + 1))
-	[ -z "${WEIR_TEST_IN_TURN:-}" ] ||
-		[ $((turn % 2)) = $((WEIR_TEST_IN_TURN % 2)) ] || return 0
-	run "$@"
-}
-
 run_in_turn t_a_file_system_is_made_filled_and_checked
 run_in_turn t_devices_are_listed_and_stopped_by_another_process
 run_in_turn t_a_device_may_be_read_only_direct_or_of_another_device
@@ -365,7 +324,6 @@ run_in_turn t_memory_is_served_without_a_copy_of_the_library
 run_in_turn t_a_killed_server_is_taken_over_by_the_same_export_alone
 run_in_turn t_verified_writes_outlive_servers_that_are_killed "$(lacks fio)"
 run_in_turn t_what_was_acknowledged_is_in_the_file
-run_in_turn t_what_was_flushed_outlives_the_machine
 run_in_turn t_a_user_without_privileges_has_a_device
 echo "1..$n"
 exit $bad

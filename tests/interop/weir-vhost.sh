@@ -13,7 +13,6 @@ enter weir-vhost
 kills=5
 [ "${WEIR_TEST_LONG:-}" != 1 ] || kills=50
 server=
-lacks() { command -v "$1" >/dev/null || echo "there is no $1"; }
 
 # serve EXPORT: and wait until it listens.
 serve()

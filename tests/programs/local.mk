@@ -42,11 +42,12 @@ endif
 
 # The installed programs in simulated worlds; libweir-sim-libc comes before libc.
 if SHARED
-check_PROGRAMS += %D%/worlds-nbd %D%/worlds-proxy
+check_PROGRAMS += %D%/worlds-nbd %D%/worlds-proxy %D%/worlds-ublk %D%/worlds-vhost
 test_scripts += %D%/test-worlds.sh
 endif
 worlds_libs = libweir-sim-libc.la $(weir_sim) libweir.la
-%C%_worlds_nbd_SOURCES = %D%/worlds.h %D%/worlds-nbd.c
+worlds_disk = %D%/worlds.h %D%/worlds-disk.c %D%/worlds-disk.h
+%C%_worlds_nbd_SOURCES = $(worlds_disk) %D%/worlds-nbd.c
 %C%_worlds_nbd_LDADD = $(nbd_server) $(worlds_libs)
 %C%_worlds_proxy_SOURCES = %D%/worlds.h %D%/worlds-proxy.c \
 	programs/weir-proxy/address.c programs/weir-proxy/buffer.c \
@@ -59,6 +60,18 @@ worlds_libs = libweir-sim-libc.la $(weir_sim) libweir.la
 	programs/weir-proxy/log.c programs/weir-proxy/open.c \
 	programs/weir-proxy/options.c programs/weir-proxy/pipe.c
 %C%_worlds_proxy_LDADD = $(common) libweir-resolve.la $(worlds_libs)
+# The driver answers a function of the library.
+%C%_worlds_ublk_SOURCES = $(worlds_disk) %D%/worlds-ublk.c \
+	programs/weir-ublk/control.c programs/weir-ublk/list.c \
+	programs/weir-ublk/options.c programs/weir-ublk/queue.c \
+	programs/weir-ublk/server.c
+%C%_worlds_ublk_CPPFLAGS = $(AM_CPPFLAGS) -Dweir_uring_submit=driver_submit
+%C%_worlds_ublk_LDADD = $(block) $(worlds_libs)
+%C%_worlds_vhost_SOURCES = $(worlds_disk) %D%/worlds-vhost.c \
+	programs/weir-vhost/blk.c programs/weir-vhost/device.c \
+	programs/weir-vhost/memory.c programs/weir-vhost/message.c \
+	programs/weir-vhost/options.c programs/weir-vhost/ring.c
+%C%_worlds_vhost_LDADD = $(block) $(worlds_libs)
 
 # What tests have weir info and the server load, and what test-starved-programs.sh preloads.
 # The path only asks for a shared object.

@@ -234,7 +234,7 @@ static void check_flushed(void **state, uint64_t n)
 
 static void flushed_data_outlives_a_kill_at_any_time(void **state)
 {
-	unsigned int rounds = want_long() ? 100 : 3;
+	unsigned int rounds = want_long() ? 500 : 3;
 
 	for (unsigned int i = 1; i <= rounds; i++) {
 		int fds[WRITERS];

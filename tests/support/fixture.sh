@@ -103,6 +103,28 @@ run()
 	fi
 }
 
+# The same, or, with WEIR_TEST_IN_TURN=1 or 2, every second one.
+turn=0
+run_in_turn()
+{
+	turn=$((turn + 1))
+	[ -z "${WEIR_TEST_IN_TURN:-}" ] ||
+		[ $((turn % 2)) = $((WEIR_TEST_IN_TURN % 2)) ] || return 0
+	run "$@"
+}
+
+# lacks PROGRAM: why a test with it is not run.
+lacks() { command -v "$1" >/dev/null || echo "there is no $1"; }
+
+# The same of libnbd's module, which the first python need not have; sets $python.
+lacks_python_nbd()
+{
+	for python in python3 /usr/bin/python3; do
+		"$python" -c 'import nbd' 2>/dev/null && return
+	done
+	echo 'there is no python3-libnbd'
+}
+
 # Those that a script of many cases runs over: both, or what the environment asks for.
 backends()
 {
