@@ -346,18 +346,23 @@ rdma()
 		pkglibexec_PROGRAMS= RDMA_RESULTS="$root/rdma"
 }
 
-# Disks, in guests whose kernel has that driver; in short form half of the cases.
-ublk()
+# guests NAME TARGET TEST...: make TARGET, which runs these tests in guests of their own; in
+# short form half of the cases.
+guests()
 (
+	name=$1
+	target=$2
+	shift 2
 	WEIR_VM_CACHE=$root/vm
 	export WEIR_VM_CACHE
 	in_turn
 	plain || return 1
-	cd "$root/valgrind" && run_make check-ublk
+	cd "$root/valgrind" && run_make "$target"
 	status=$?
-	mkdir -p "$root/ublk" && cp tests/interop/weir-ublk.log \
-		tests/interop/weir-ublk.trs tests/interop/power-cut.log \
-		tests/interop/power-cut.trs "$root/ublk/" || return 1
+	mkdir -p "$root/$name" || return 1
+	for test in "$@"; do
+		cp "tests/$test.log" "tests/$test.trs" "$root/$name/" || return 1
+	done
 	return $status
 )
 
@@ -472,7 +477,8 @@ in_guest()
 # Each of them keeps one core busy at most: in short form they run at once.
 if [ $long = 1 ]; then
 	in_guest rdma rdma 3600
-	in_guest ublk ublk
+	in_guest ublk guests ublk check-ublk interop/weir-ublk interop/power-cut
+	in_guest vm guests vm check-vm programs/test-vm interop/weir-vhost
 	in_guest rdma-report rdma_report
 	step distcheck distcheck distcheck distcheck
 else
@@ -483,7 +489,7 @@ else
 	) &
 	beside=$!
 	step distcheck distcheck distcheck-tree distcheck
-	in_guest ublk ublk
+	in_guest ublk guests ublk check-ublk interop/weir-ublk interop/power-cut
 	wait $beside || failures=$((failures + 1))
 fi
 

@@ -347,7 +347,7 @@ check-rdma: rdma-programs
 		$(SHELL) $(srcdir)/%D%/vm/check.sh \
 		$(RDMA_RESULTS) $(rdma_tests)
 
-check-vm: check-ublk programs/weir-vhost/weir-vhost
+check-vm: programs/weir-vhost/weir-vhost
 	@$(MAKE) check-TESTS TESTS='%D%/programs/test-vm.sh \
 		%D%/interop/weir-vhost.sh'
 

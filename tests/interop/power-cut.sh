@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A guest whose disk is served by weir-nbd, weir-vhost or weir-ublk loses its power (its
 # machine is killed, with all that its page cache has): what a client was told to be durable
-# is on the disk.  By make check-vm and check-ublk; each case boots a guest, which takes
-# seconds.
+# is on the disk.  By make check-ublk; each case boots a guest, which takes seconds.
 # shellcheck disable=SC2154 # The fixture assigns them.
 # shellcheck disable=SC2317,SC2329 # Each t_ function is called by run.
 # shellcheck disable=SC2016 # The guest's shell expands it.

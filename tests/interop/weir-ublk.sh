@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # weir-ublk in a guest whose kernel has the driver (tests/vm, Debian's backports): file
 # systems, verified writes while the server is killed, memory, users without privileges.
-# By make check-vm and check-ublk; each case boots a guest, which takes seconds.
+# By make check-ublk; each case boots a guest, which takes seconds.
 # shellcheck disable=SC2154 # The fixture assigns them.
 # shellcheck disable=SC2317,SC2329 # Each t_ function is called by run.
 # shellcheck disable=SC2016 # The guest's shell expands it.
