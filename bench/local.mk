@@ -27,6 +27,7 @@ bench_programs = \
 	%D%/bench-post \
 	%D%/bench-proxy \
 	%D%/bench-read \
+	%D%/bench-recv \
 	%D%/bench-register \
 	%D%/bench-shared \
 	%D%/bench-start \
@@ -188,6 +189,8 @@ start_programs += %D%/start-libuv$(EXEEXT)
 %C%_start_libuv_CPPFLAGS = $(AM_CPPFLAGS) -DSTART_LIBUV
 %C%_start_libuv_LDADD = $(LIBUV_LIBS)
 endif
+%C%_bench_recv_SOURCES = %D%/bench-recv.c $(bench_common)
+%C%_bench_recv_LDADD = $(bench_libs)
 %C%_bench_sync_SOURCES = %D%/bench-sync.c $(bench_common)
 %C%_bench_sync_LDADD = $(bench_libs)
 %C%_bench_timer_SOURCES = %D%/bench-timer.c $(bench_common)

@@ -6,7 +6,7 @@
 
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-names='nop buf bounce copy accel large timer pipe echo udp post call read direct register shared late sync hook idle start cp cuda nbd proxy'
+names='nop buf bounce copy accel large timer pipe echo udp recv post call read direct register shared late sync hook idle start cp cuda nbd proxy'
 WEIR_PROXY_PEERS=${srcdir:-$(dirname "$0")/..}/bench/proxy-peers.py
 export WEIR_PROXY_PEERS
 string='"[^"\\]*"'

@@ -31,6 +31,7 @@ struct weir_reactor;
 struct rx_info {
 	uint32_t len;		/* Bytes in it. */
 	int16_t next;		/* In a receiver's queue; -1: the last. */
+	uint16_t behind;	/* uring's: the one that the kernel takes next. */
 	bool out;		/* Delivered, not returned. */
 };
 
@@ -48,6 +49,7 @@ struct rx_free_list {
 	void *ring;		/* NULL: none. */
 	size_t ring_bytes;
 	uint32_t left;		/* Buffers in it. */
+	uint32_t last;		/* Of them, the last one. */
 	uint16_t group;		/* Its number in the kernel. */
 	bool tried;		/* Whether there can be one is known. */
 };

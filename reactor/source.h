@@ -70,7 +70,8 @@ struct source {
 	bool queued;		/* In one of the backend's lists. */
 	uint8_t gen;		/* Tells an old request from a new one. */
 	bool stale;		/* Its request was cancelled. */
-	bool multi;		/* It is a multishot request. */
+	bool multi;		/* It is a multishot request, */
+	bool bundles;		/* of several buffers at a time. */
 	uint32_t place;		/* After its request, in the submissions. */
 	uint32_t batch;		/* SOURCE_DATAGRAM: to take at a time. */
 	int set;		/* See source_set_open(); + 1, or 0. */

@@ -165,6 +165,14 @@ const struct program programs[] = {
 		.ours = "weir uring|weir",
 		.bare = "bare mmsg",
 	}, {
+		.name = "recv",
+		.measures = "a stream received: rate and CPU",
+		.beside = "liburing, recv, libuv",
+		.takes = "backend",
+		.question = "What does it take to receive a stream?",
+		.ours = "weir uring|weir",
+		.bare = "bare, bundles|recv",
+	}, {
 		.name = "http",
 		.measures = "static files by HTTP",
 		.beside = "nginx",

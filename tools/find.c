@@ -46,6 +46,7 @@ const struct bit_name feature_names[] = {
 	{ WEIR_URING_SQE128, "sqe128" },
 	{ WEIR_URING_CQE32, "cqe32" },
 	{ WEIR_URING_CQE_MIXED, "cqe-mixed" },
+	{ WEIR_URING_RECV_BUNDLES, "receive-bundles" },
 };
 const size_t n_feature_names = N_OF(feature_names);
 

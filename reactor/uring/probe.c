@@ -34,6 +34,7 @@ static uint32_t features(const struct uring *u)
 	f |= flags & (IORING_SETUP_CQE32 | IORING_SETUP_CQE_MIXED) ?
 	     WEIR_URING_CQE32 : 0;
 	f |= flags & IORING_SETUP_CQE_MIXED ? WEIR_URING_CQE_MIXED : 0;
+	f |= u->has_bundles ? WEIR_URING_RECV_BUNDLES : 0;
 	return f;
 }
 

@@ -12,6 +12,8 @@
 
 static void provide(struct rx_free_list *rx, uint32_t id, int place)
 {
+	rx->info[rx->last].behind = (uint16_t)id;
+	rx->last = id;
 	io_uring_buf_ring_add(rx->ring, rx_buf(rx, (int)id), rx->size,
 			      (uint16_t)id, (int)rx->n - 1, place);
 }

@@ -7,7 +7,8 @@
  *	           one multishot poll; with WEIR_PRI, of an epoll set for it
  *	acceptor   one multishot accept for all connections
  *	receiver   one multishot receive for all data, into buffers that the
- *	           kernel picks when data arrive
+ *	           kernel picks when data arrive, several at a time (a bundle)
+ *	           where it takes them in turn
  *	datagrams  likewise, with their addresses
  *
  * Where the kernel has no multishot request (-EINVAL), each connection or piece
@@ -58,6 +59,8 @@ static void list_del(struct source_list *list, struct source *s)
 	s->queued = false;
 }
 
+#define RECVSEND_BUNDLE (1u << 4) /* Linux 6.10 */
+
 /* The generation has seven bits; the eighth marks a poll. */
 #define GEN_POLL 0x80
 
@@ -100,7 +103,8 @@ static void fill_recv(struct uring *u, struct io_uring_sqe *sqe,
 	if (u->no_recv_multi)
 		sqe->len = s->rx->size;
 	else
-		sqe->ioprio = IORING_RECV_MULTISHOT;
+		sqe->ioprio = (uint16_t)(IORING_RECV_MULTISHOT |
+					 (u->has_bundles ? RECVSEND_BUNDLE : 0));
 }
 
 _Static_assert(offsetof(struct rx_head, name) ==
@@ -160,6 +164,7 @@ static bool request(struct uring *u, struct source *s, bool poll_first)
 	else
 		fill_recvmsg(sqe, s);
 	s->multi = sqe->ioprio || sqe->len == IORING_POLL_ADD_MULTI;
+	s->bundles = s->kind == SOURCE_RECV && sqe->ioprio & RECVSEND_BUNDLE;
 	maybe_spoil(sqe);
 	sqe->user_data = user_data(s);
 	return true;
@@ -214,6 +219,10 @@ static bool ask_otherwise(struct uring *u, struct source *s, int32_t *res)
 			 s->kind == SOURCE_DATAGRAM ? &u->no_recvmsg_multi :
 						      &u->no_poll_multi;
 
+	if (s->bundles) {
+		u->has_bundles = false;
+		return true;
+	}
 	*no_multi = s->multi;
 	if (s->multi && s->kind == SOURCE_DATAGRAM)
 		uring_rx_end(u->r, s->rx);
@@ -317,6 +326,25 @@ static void take_datagrams(struct uring *u, struct source *s)
 		deliver(u, s, n, -1);
 }
 
+/*
+ * A bundle of @res bytes: the buffers behind @id's, in the order in which the kernel got
+ * them, are full but for the last.  What is behind a buffer stays so until that is given
+ * back.
+ */
+static void deliver_bundle(struct uring *u, struct source *s, uint32_t res, int id)
+{
+	struct rx_free_list *rx = s->rx;
+	int behind;
+
+	rx->left -= (res - 1) / rx->size;
+	for (; res > rx->size; res -= rx->size, id = behind) {
+		behind = rx->info[id].behind;
+		check(!rx->info[behind].out);
+		deliver(u, s, (int32_t)rx->size, id);
+	}
+	deliver(u, s, (int32_t)res, id);
+}
+
 void uring_source_cqe(struct uring *u, uint64_t data, int32_t res,
 		      uint32_t flags)
 {
@@ -334,7 +362,9 @@ void uring_source_cqe(struct uring *u, uint64_t data, int32_t res,
 	}
 	if (last)
 		u->last_word = s;
-	if (!polled || res < 0)
+	if (rx_id >= 0 && res > 0 && s->kind == SOURCE_RECV)
+		deliver_bundle(u, s, (uint32_t)res, rx_id);
+	else if (!polled || res < 0)
 		deliver(u, s, res, rx_id);
 	else if (s->kind == SOURCE_RECV && !s->rx->ring && s->armed)
 		receive_now(u, s);

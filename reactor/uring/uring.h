@@ -195,6 +195,7 @@ struct uring {
 	bool no_poll_multi;
 	bool no_accept_multi;
 	bool no_recv_multi;
+	bool has_bundles;		/* And these are in order. */
 	bool no_recvmsg_multi;
 	bool has_send_zc;
 	uint16_t zc_flags;		/* Flags of such a send. */

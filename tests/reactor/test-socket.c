@@ -1321,6 +1321,71 @@ static void destroy_with_data_on_the_way_loses_no_buffer(void **state)
 	close_pair(sv);
 }
 
+/* Some may come in one bundle, in the order in which they were given back. */
+static void buffers_that_come_back_in_another_order_have_the_stream(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .rx_bufs = 8, .rx_buf_size = 64 });
+	size_t len = 512 * (size_t)scaled(100);
+	char *out = malloc(len);
+	struct ear e;
+	int sv[2];
+
+	assert_non_null(out);
+	fill_pattern(out, len, 0, 7);
+	socket_pair(sv);
+	listen_to(&e, r, sv[0], len);
+	e.keep = true;
+	for (size_t sent = 0, n; sent < len; sent += n) {
+		n = sent % 511 + 1;
+		if (n > len - sent)
+			n = len - sent;
+		assert_int_equal(write(sv[1], out + sent, n), n);
+		UNTIL(r, e.got == sent + n);
+		/* The last, the first of those left, and so on. */
+		while (e.n_kept) {
+			weir_receiver_release(r, e.kept[--e.n_kept]);
+			if (!e.n_kept)
+				break;
+			weir_receiver_release(r, e.kept[0]);
+			memmove(e.kept, e.kept + 1,
+				(size_t)--e.n_kept * sizeof(*e.kept));
+		}
+	}
+	assert_memory_equal(e.in, out, len);
+	stop_listening(&e);
+	close_pair(sv);
+	free(out);
+}
+
+/* It is destroyed in the first callback of several buffers that came at once. */
+static void destroyed_receiver_gives_back_what_came_at_once(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .rx_bufs = 8, .rx_buf_size = 64 });
+	char out[512] = { 0 };
+	struct ear e;
+	int sv[2];
+
+	for (int i = 0; i < 20; i++) {
+		socket_pair(sv);
+		listen_to(&e, r, sv[0], sizeof(out));
+		e.destroy = true;
+		assert_int_equal(write(sv[1], out, sizeof(out)), sizeof(out));
+		UNTIL(r, e.calls);
+		assert_int_equal(e.calls, 1);
+		stop_listening(&e);
+		close_pair(sv);
+	}
+	socket_pair(sv);
+	listen_to(&e, r, sv[0], sizeof(out));
+	e.keep = true;
+	assert_int_equal(write(sv[1], out, sizeof(out)), sizeof(out));
+	UNTIL(r, e.n_kept == 8);
+	stop_listening(&e);
+	close_pair(sv);
+}
+
 static void receiver_refuses_sockets_for_messages(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1523,6 +1588,8 @@ int main(void)
 		CASE(a_receiver_may_be_destroyed_in_its_callback),
 		CASE(a_reset_is_an_error_and_the_end),
 		CASE(destroy_with_data_on_the_way_loses_no_buffer),
+		CASE(buffers_that_come_back_in_another_order_have_the_stream),
+		CASE(destroyed_receiver_gives_back_what_came_at_once),
 		REAL(receiver_refuses_sockets_for_messages),
 		REAL(connect_waits_for_capacity_in_unix_backlog),
 	};

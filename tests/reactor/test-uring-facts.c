@@ -22,6 +22,8 @@
 #define COPIED ((int32_t)(1u << 31))
 #define MORE IORING_CQE_F_MORE
 
+#define RECVSEND_BUNDLE (1u << 4) /* Linux 6.10 */
+
 static struct io_uring ring;
 static int version;		/* 100 * major + minor */
 
@@ -552,6 +554,70 @@ static void multishot_receive_picks_buffers(void **state)
 		close(sv[1]);
 }
 
+static void bundles_from(int fd)
+{
+	struct io_uring_sqe *sqe = entry(IORING_OP_RECV, fd, 1);
+
+	sqe->flags = IOSQE_BUFFER_SELECT;
+	sqe->ioprio = IORING_RECV_MULTISHOT | RECVSEND_BUNDLE;
+}
+
+/* Each of the buffers is full but for the last, and the completion has the first.  How
+ * many a bundle has is the kernel's choice. */
+static void bundle_fills_buffers_in_the_order_in_which_they_were_given(void **state)
+{
+	static const uint16_t ids[] = { 2, 0, 3, 1 };
+	struct io_uring_buf_reg reg = { .ring_entries = 4 };
+	struct io_uring_buf_ring *bufs = NULL;
+	static char mem[4][16];
+	uint32_t flags, at = 0;
+	int32_t got_bytes = 0, most = 0, res;
+	int sv[2];
+
+	choose(state);
+	begin();
+	socket_pair(sv);
+	if (version >= 519 && version < 610) {
+		bundles_from(sv[0]);
+		expect(1, -EINVAL, 0);
+	}
+	if (version < 616) {
+		finish_ring();
+		close_pair(sv);
+		return;
+	}
+	assert_int_equal(posix_memalign((void **)&bufs, 4096, 4096), 0);
+	memset(bufs, 0, 4096);
+	reg.ring_addr = (uintptr_t)bufs;
+	assert_int_equal(io_uring_register_buf_ring(&ring, &reg, 0), 0);
+	for (int i = 0; i < 4; i++)
+		io_uring_buf_ring_add(bufs, mem[ids[i]], 16, ids[i], 3, i);
+	io_uring_buf_ring_advance(bufs, 4);
+	assert_int_equal(write(sv[1], "0123456789abcdefghijklmnopqrstuvwxyz", 36), 36);
+	bundles_from(sv[0]);
+	for (; got_bytes < 36; got_bytes += res) {
+		res = result_of(1, &flags);
+		assert_true(res > 0 && (res % 16 == 0 || got_bytes + res == 36));
+		assert_int_equal(flags, IORING_CQE_F_BUFFER | MORE |
+				 (uint32_t)ids[at] << 16);
+		at += ((uint32_t)res + 15) / 16;
+		most = res > most ? res : most;
+	}
+	assert_true(most > 16);
+	assert_int_equal(at, 3);
+	assert_memory_equal(mem[2], "0123456789abcdef", 16);
+	assert_memory_equal(mem[0], "ghijklmnopqrstuv", 16);
+	assert_memory_equal(mem[3], "wxyz", 4);
+	assert_int_equal(write(sv[1], "next", 4), 4);
+	/* It ends when there are no more, and not with -ENOBUFS. */
+	expect(1, 4, IORING_CQE_F_BUFFER | 1 << 16);
+	assert_memory_equal(mem[1], "next", 4);
+	close(sv[1]);
+	finish_ring();
+	free(bufs);
+	close(sv[0]);
+}
+
 static void zero_copy_send_has_two_completions(void **state)
 {
 	bool told = version >= 603;
@@ -729,6 +795,7 @@ static const struct harness_case cases[] = {
 	CASE(connect_waits_for_the_peer),
 	CASE(connect_to_a_full_unix_listener_waits_in_a_thread),
 	CASE(multishot_receive_picks_buffers),
+	CASE(bundle_fills_buffers_in_the_order_in_which_they_were_given),
 	CASE(zero_copy_send_has_two_completions),
 	CASE(pipe_takes_what_fits),
 	CASE(nonblocking_descriptor_waits_all_the_same),

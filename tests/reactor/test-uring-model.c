@@ -548,6 +548,10 @@ static void features_are_those_of_the_version(void **state)
 		  WEIR_URING_RING_FD | WEIR_URING_FILES | WEIR_URING_BUFFERS |
 		  WEIR_URING_CQE_SKIP | WEIR_URING_DEFER_TASKRUN |
 		  WEIR_URING_SEND_ZC },
+		{ "6.18", "SINGLE_ISSUER DEFER_TASKRUN", WEIR_URING_COOP_TASKRUN |
+		  WEIR_URING_RING_FD | WEIR_URING_FILES | WEIR_URING_BUFFERS |
+		  WEIR_URING_CQE_SKIP | WEIR_URING_DEFER_TASKRUN |
+		  WEIR_URING_SEND_ZC | WEIR_URING_RECV_BUNDLES },
 	};
 	const struct world *w = *state;
 	struct weir_uring_info info = { .size = sizeof(info) };

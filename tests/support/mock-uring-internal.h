@@ -35,6 +35,10 @@
 #define IORING_NOTIF_USAGE_ZC_COPIED (1u << 31)
 #endif
 
+#define FEAT_RECVSEND_BUNDLE (1u << 14)	/* 6.10 */
+#define RECVSEND_BUNDLE (1u << 4)
+#define BUNDLE 8		/* Buffers in one, at most: the kernel takes more. */
+
 #define OP_FTRUNCATE 55		/* IORING_OP_FTRUNCATE, of Linux 6.9 */
 
 #define N_FILES 1024

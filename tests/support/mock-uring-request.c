@@ -199,32 +199,51 @@ static void wait_for_fd(struct request *req)
 	TAILQ_INSERT_TAIL(&ring->waits, req, link);
 }
 
-/* Into a buffer that is the first of the ring of buffers. */
+/* The first buffers of the ring of them: one, or those of a bundle. */
+static unsigned int first_bufs(const struct request *req, struct iovec *iov)
+{
+	const struct ring *ring = req->ring;
+	const struct io_uring_buf_ring *bufs = ring->buf_ring;
+	unsigned int max = req->sqe.ioprio & RECVSEND_BUNDLE ? BUNDLE : 1, n = 0;
+	uint16_t at = ring->buf_head;
+	uint16_t tail = __atomic_load_n(&bufs->tail, __ATOMIC_ACQUIRE);
+
+	for (; n < max && at != tail; at++, n++) {
+		const struct io_uring_buf *buf =
+			&bufs->bufs[at & (ring->buf_entries - 1)];
+
+		iov[n].iov_base = (void *)(uintptr_t)buf->addr;
+		iov[n].iov_len = req->sqe.len && req->sqe.len < buf->len ?
+				 req->sqe.len : buf->len;
+	}
+	return n;
+}
+
 static int32_t recv_selected(const struct request *req, uint32_t *flags)
 {
 	struct ring *ring = req->ring;
-	struct io_uring_buf_ring *bufs = ring->buf_ring;
-	const struct io_uring_buf *buf;
-	size_t len;
+	struct iovec iov[BUNDLE];
+	struct msghdr msg = { .msg_iov = iov };
+	uint32_t id;
 	long n;
 
-	if (!bufs)
+	if (!ring->buf_ring)
 		return -ENOBUFS;
-	if (__atomic_load_n(&bufs->tail, __ATOMIC_ACQUIRE) == ring->buf_head)
+	msg.msg_iovlen = first_bufs(req, iov);
+	if (!msg.msg_iovlen)
 		return -ENOBUFS;
-	buf = &bufs->bufs[ring->buf_head & (ring->buf_entries - 1)];
-	len = req->sqe.len && req->sqe.len < buf->len ? req->sqe.len : buf->len;
-	n = syscall(SYS_recvfrom, mock_uring_fd(req),
-		    (void *)(uintptr_t)buf->addr, len,
-		    req->sqe.msg_flags | MSG_DONTWAIT, NULL, NULL);
+	id = ring->buf_ring->bufs[ring->buf_head & (ring->buf_entries - 1)].bid;
+	n = syscall(SYS_recvmsg, mock_uring_fd(req), &msg,
+		    req->sqe.msg_flags | MSG_DONTWAIT);
 	if (n < 0)
 		return -errno;
 	/* 5.19 takes the buffer also where there is nothing for it. */
 	if (n || ring->version < 600) {
-		*flags = IORING_CQE_F_BUFFER |
-			 (uint32_t)buf->bid << IORING_CQE_BUFFER_SHIFT;
+		*flags = IORING_CQE_F_BUFFER | id << IORING_CQE_BUFFER_SHIFT;
 		ring->buf_head++;
 	}
+	for (size_t left = (size_t)n; left > iov->iov_len; left -= iov->iov_len)
+		ring->buf_head++;
 	return (int32_t)n;
 }
 
@@ -253,6 +272,17 @@ static bool is_empty(const struct request *req)
 	       poll(&p, 1, 0) == 0;
 }
 
+/* It has the last of the buffers: then it is the end of the request. */
+static bool is_last_bundle(const struct request *req)
+{
+	const struct ring *ring = req->ring;
+
+	return req->sqe.opcode == IORING_OP_RECV &&
+	       req->sqe.ioprio & RECVSEND_BUNDLE &&
+	       __atomic_load_n(&ring->buf_ring->tail, __ATOMIC_ACQUIRE) ==
+		       ring->buf_head;
+}
+
 static void go_on_multi(struct request *req)
 {
 	bool poll = req->sqe.opcode == IORING_OP_POLL_ADD;
@@ -270,7 +300,7 @@ static void go_on_multi(struct request *req)
 			end(req, res, flags);
 			return;
 		}
-		if (cq_is_full(ring) ||
+		if (cq_is_full(ring) || is_last_bundle(req) ||
 		    mock_uring_draw(ring, mock_uring.odds.end)) {
 			mock_uring.ended++;
 			end(req, res, flags);

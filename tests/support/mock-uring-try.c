@@ -64,7 +64,8 @@ int mock_uring_check(const struct ring *ring, const struct io_uring_sqe *sqe)
 	case IORING_OP_RECVMSG:
 		/* 5.18 and older do not look at it. */
 		if (version >= 519 && sqe->ioprio &&
-		    (version < 600 || sqe->ioprio & ~3u))
+		    (version < 600 ||
+		     sqe->ioprio & ~(3u | (version < 610 ? 0 : RECVSEND_BUNDLE))))
 			return -EINVAL;
 		if (sqe->ioprio & IORING_RECV_MULTISHOT && version >= 600 &&
 		    (!(sqe->flags & IOSQE_BUFFER_SELECT) || sqe->len))

@@ -47,6 +47,7 @@ static const struct since features[] = {
 	{ 513, IORING_FEAT_RSRC_TAGS },
 	{ 517, IORING_FEAT_CQE_SKIP | IORING_FEAT_LINKED_FILE },
 	{ 603, IORING_FEAT_REG_REG_RING },
+	{ 610, FEAT_RECVSEND_BUNDLE },
 };
 
 const char *const mock_uring_profiles[] = {
