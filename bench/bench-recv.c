@@ -160,7 +160,7 @@ static void serve_weir(int fd, uint32_t how)
 	struct weir_reactor *r;
 
 	bench_must(weir_reactor_create(&r, &opts), "weir_reactor_create");
-	bench_must(weir_receiver_create(&receiver, r, fd, on_data, r),
+	bench_must(weir_receiver_create(&receiver, r, fd, NULL, on_data, r),
 		   "weir_receiver_create");
 	weir_reactor_run(r);
 }

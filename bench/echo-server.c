@@ -201,7 +201,7 @@ static void serve_conn(void *arg)
 	c->fd = fd;
 	weir_op_init(&c->send, on_sent);
 	weir_fd_register(reactor, fd);
-	bench_must(weir_receiver_create(&c->rx, reactor, fd, on_data, c),
+	bench_must(weir_receiver_create(&c->rx, reactor, fd, NULL, on_data, c),
 		   "weir_receiver_create");
 }
 

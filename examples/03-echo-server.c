@@ -107,7 +107,7 @@ static void on_connection(struct weir_acceptor *a, int fd, void *arg)
 	c->fd = fd;
 	connections++;
 	weir_op_init(&c->op, on_sent);
-	if (weir_receiver_create(&c->receiver, reactor, fd, on_data, c))
+	if (weir_receiver_create(&c->receiver, reactor, fd, NULL, on_data, c))
 		hang_up(c);
 }
 

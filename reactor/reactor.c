@@ -17,8 +17,6 @@
 #define MAILBOX_MAX (1u << 20)
 #define WORKERS_MAX 256
 #define RING_MAX 32768
-#define RX_BUFS_MAX 32768
-#define RX_BUF_MAX (1u << 20)
 #define TURN_MAX (1u << 20)
 
 /* An option that counts: its default if it is 0, refused above its limit. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data from a connected socket, in buffers of the receive free list.
+ * Data from a connected socket, in buffers of a receive free list: the reactor's, or one
+ * of its own.
  *
  * While it is paused, or its reactor stops, it keeps data that the kernel still
  * delivers in a queue of buffers, linked through the free list's info.  It
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/opts.h"
 #include "base/own.h"
 #include "base/why.h"
 #include "reactor/op-inline.h"
@@ -27,19 +29,41 @@ struct weir_receiver {
 	struct weir_op resume;	/* Its callback hands out the queue. */
 	struct rx_queue kept;
 	int64_t end;		/* The end or error, not reported yet. */
+	uint32_t entered;	/* Calls of ours on the stack that need this. */
 	bool paused;
-	bool handing;		/* on_resume() is running: it frees this, */
-	bool destroyed;		/* if this is set. */
+	bool released;		/* By the source: freed if nothing else needs it. */
 };
+
+static bool has_own(const struct weir_receiver *rc)
+{
+	return rc->source.rx->source;
+}
+
+static void free_if_unused(struct weir_receiver *rc)
+{
+	if (!rc->released || rc->entered || weir_op_is_busy(&rc->resume))
+		return;
+	if (has_own(rc))
+		rx_end(rc->source.reactor, rc->source.rx);
+	free(rc);
+}
+
+static void leave(struct weir_receiver *rc)
+{
+	rc->entered--;
+	free_if_unused(rc);
+}
 
 static void give(struct weir_receiver *rc, int id)
 {
 	struct weir_reactor *r = rc->source.reactor;
-	struct rx_free_list *rx = r->rx;
+	struct rx_free_list *rx = rc->source.rx;
 
+	rc->entered++;
 	if (rc->fn(rc, rx_buf(rx, id), rx->info[id].len, rc->arg) !=
 	    WEIR_RECEIVER_KEEP)
 		rx_put(r, rx, id);
+	leave(rc);
 }
 
 static bool is_silent(const struct weir_receiver *rc)
@@ -80,10 +104,8 @@ static void release(struct source *s)
 	struct weir_receiver *rc = weir_container_of(s, struct weir_receiver,
 						     source);
 
-	if (rc->handing || weir_op_is_busy(&rc->resume))
-		rc->destroyed = true;
-	else
-		free(rc);
+	rc->released = true;
+	free_if_unused(rc);
 }
 
 /*
@@ -97,17 +119,15 @@ static void on_resume(struct weir_op *op, int64_t res)
 	int64_t end;
 
 	(void)res;
-	rc->handing = true;
+	rc->entered++;
 	while (!is_silent(rc) && !rx_queue_empty(&rc->kept))
 		give(rc, rx_queue_pop(rc->source.rx, &rc->kept));
-	rc->handing = false;
-	if (rc->destroyed) {
-		free(rc);
-	} else if (!is_silent(rc) && rc->end != NOT_ENDED) {
+	if (!is_silent(rc) && rc->end != NOT_ENDED) {
 		end = rc->end;
 		rc->end = NOT_ENDED;
 		rc->fn(rc, NULL, end, rc->arg);
 	}
+	leave(rc);
 }
 
 /* Never inside a call: what was kept comes from the loop. */
@@ -147,32 +167,56 @@ static int check_fd(struct weir_reactor *r, int fd)
 	return 0;
 }
 
-static int receiver_start(struct weir_receiver *rc, struct weir_reactor *r,
-			  int fd)
+static int load_opts(struct weir_receiver_opts *o, const struct weir_reactor *r,
+		     const struct weir_receiver_opts *opts)
 {
-	struct source *s = &rc->source;
-	int err = rx_create(r);
+	int err = opts_load(o, sizeof(*o), opts, "weir_receiver_create");
 
 	if (err)
-		return why(err, "weir_receiver_create: no memory for the "
-			   "reactor's receive buffers");
+		return err;
+	if (o->buf_size && !o->bufs)
+		return why(-EINVAL, "weir_receiver_create: .buf_size without .bufs");
+	if (!o->buf_size)
+		o->buf_size = r->opts.rx_buf_size;
+	if (o->bufs & (o->bufs - 1) || o->bufs > RX_BUFS_MAX || o->buf_size > RX_BUF_MAX)
+		return why(-EINVAL, "weir_receiver_create: .bufs is no power of 2 up to "
+			   "%u, or .buf_size is over %u", RX_BUFS_MAX, RX_BUF_MAX);
+	return 0;
+}
+
+static int receiver_start(struct weir_receiver *rc, struct weir_reactor *r,
+			  int fd, const struct weir_receiver_opts *o)
+{
+	struct source *s = &rc->source;
+	int err = o->bufs ? rx_make(&s->rx, o->bufs, o->buf_size) : rx_create(r);
+
+	if (err)
+		return why(err, "weir_receiver_create: no memory for receive buffers");
+	if (o->bufs)
+		s->rx->source = s;
+	else
+		s->rx = r->rx;
 	s->deliver = deliver;
 	s->release = release;
-	s->rx = r->rx;
 	err = source_init(s, r, "weir_receiver", SOURCE_RECV, fd);
 	s->obj.start = on_start;
+	if (err && o->bufs)
+		rx_end(r, s->rx);
 	return err;
 }
 
 int weir_receiver_create(struct weir_receiver **ret, struct weir_reactor *r,
-			 int fd, weir_receiver_fn *fn, void *arg)
+			 int fd, const struct weir_receiver_opts *opts,
+			 weir_receiver_fn *fn, void *arg)
 {
+	struct weir_receiver_opts o;
 	struct weir_receiver *rc;
-	int err;
+	int err = load_opts(&o, r, opts);
 
-	if (!fn)
-		return why(-EINVAL, "weir_receiver_create: no callback");
-	err = check_fd(r, fd);
+	if (!err && !fn)
+		err = why(-EINVAL, "weir_receiver_create: no callback");
+	if (!err)
+		err = check_fd(r, fd);
 	if (err)
 		return err;
 	rc = mem_calloc(1, sizeof(*rc));
@@ -183,7 +227,7 @@ int weir_receiver_create(struct weir_receiver **ret, struct weir_reactor *r,
 	rx_queue_init(&rc->kept);
 	rc->end = NOT_ENDED;
 	weir_op_init(&rc->resume, on_resume);
-	err = receiver_start(rc, r, fd);
+	err = receiver_start(rc, r, fd, &o);
 	if (err) {
 		free(rc);
 		return err;
@@ -226,15 +270,28 @@ int weir_receiver_set(struct weir_receiver *receiver, int on)
 	return 0;
 }
 
+void weir_receiver_release_own(struct weir_receiver *receiver, void *data)
+{
+	struct weir_reactor *r = receiver->source.reactor;
+	struct rx_free_list *rx = receiver->source.rx;
+
+	reactor_check_thread(r);
+	check(has_own(receiver));
+	rx_put(r, rx, rx_id_of(rx, data));
+	reactor_touch(r);
+}
+
 void weir_receiver_destroy(struct weir_receiver *receiver)
 {
+	struct rx_free_list *rx;
 	struct weir_reactor *r;
 
 	if (!receiver)
 		return;
 	r = receiver->source.reactor;
+	rx = receiver->source.rx;
 	while (!rx_queue_empty(&receiver->kept))
-		rx_put(r, r->rx, rx_queue_pop(r->rx, &receiver->kept));
+		rx_put(r, rx, rx_queue_pop(rx, &receiver->kept));
 	receiver->end = NOT_ENDED;
 	source_destroy(&receiver->source);
 }

@@ -4,8 +4,8 @@
 
 /*
  * A receive free list: buffers that a backend takes when data come, so that an
- * idle connection has none.  All receivers of a reactor share one (r->rx); each
- * UDP socket has its own.
+ * idle connection has none.  The receivers of a reactor share one (r->rx), but for those
+ * that have their own; each UDP socket has its own.
  *
  *	IN_FREE_LIST --> (rx_take(), or the kernel) --> delivered --> OUT, with the
  *	    ^                                                     callee, or kept
@@ -26,6 +26,9 @@
 
 struct source;
 struct weir_reactor;
+
+#define RX_BUFS_MAX 32768u
+#define RX_BUF_MAX (1u << 20)
 
 /* The state of a buffer. */
 struct rx_info {

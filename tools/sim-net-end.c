@@ -166,7 +166,7 @@ static void start_recv(struct end *end)
 
 	if (end->by_receiver) {
 		if (!end->receiver &&
-		    weir_receiver_create(&end->receiver, end->r, end->fd,
+		    weir_receiver_create(&end->receiver, end->r, end->fd, NULL,
 					 on_data, end))
 			end->by_receiver = false;
 		return;

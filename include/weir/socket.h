@@ -353,13 +353,23 @@ WEIR_API void weir_acceptor_destroy(struct weir_acceptor *acceptor);
 
 struct weir_receiver;
 
+/* Options of weir_receiver_create(); all may be 0. */
+struct weir_receiver_opts {
+	size_t size;		/* sizeof(struct weir_receiver_opts) */
+	uint32_t bufs;		/* Buffers of its own, a power of 2, at most 32768;
+				 * 0: those of the reactor. */
+	uint32_t buf_size;	/* Bytes in each, at most 1 MiB; 0: .rx_buf_size of
+				 * the reactor.  With .bufs only. */
+};
+
 /*
  * Called with @len received bytes at @data.  0 is the end: the peer sends no
  * more.  A negative @len is an errno, and the end too; @data is then NULL.
  *
  * The callback may use @data until it returns, or, if it returns
- * WEIR_RECEIVER_KEEP, until weir_receiver_release().  After the end the
- * receiver can only be destroyed.
+ * WEIR_RECEIVER_KEEP, until weir_receiver_release(), or, of a receiver with buffers
+ * of its own, weir_receiver_release_own().  After the end the receiver can only be
+ * destroyed.
  */
 typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
 			     int64_t len, void *arg);
@@ -372,12 +382,16 @@ typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
  * Receive from the connected stream socket @fd until destroyed.
  *
  * Data arrive in buffers of the reactor's free list (.rx_bufs of .rx_buf_size),
- * which all its receivers share.  When the free list is empty, receivers wait
+ * which its receivers share.  When the free list is empty, receivers wait
  * in turn for a buffer to be released, so a buffer that is kept for long delays
- * other receivers.
+ * other receivers.  With .bufs of @opts, which may be NULL, the receiver has
+ * buffers of its own, and neither delays others nor waits for them.  It
+ * then takes that memory also while it is idle.
  *
  * Returns 0 with *@ret set, to be freed by weir_receiver_destroy(), or
- *   -EINVAL     @fn is NULL, or @fd is a socket for messages, not a stream
+ *   -EINVAL     @fn is NULL, @fd is a socket for messages, not a stream, or a
+ *               value of @opts is out of its range
+ *   -E2BIG      @opts has more than this library knows
  *   -EBADF, -ENOTSOCK  @fd is not a socket
  *   -ENOMEM     no memory
  *   -ESHUTDOWN  @r is stopping
@@ -389,6 +403,7 @@ typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
  */
 WEIR_API int weir_receiver_create(struct weir_receiver **ret,
 				  struct weir_reactor *r, int fd,
+				  const struct weir_receiver_opts *opts,
 				  weir_receiver_fn *fn, void *arg);
 
 /*
@@ -401,6 +416,17 @@ WEIR_API int weir_receiver_create(struct weir_receiver **ret,
  * Re-creates io_uring_buf_ring_add().
  */
 WEIR_API void weir_receiver_release(struct weir_reactor *r, void *data);
+
+/*
+ * Return @data, which a callback of @receiver has kept, to the buffers that are its
+ * own (.bufs).
+ *
+ * Call on the receiver's reactor.  Never blocks.
+ *
+ * Re-creates io_uring_buf_ring_add(), in a buffer group of a connection's own.
+ */
+WEIR_API void weir_receiver_release_own(struct weir_receiver *receiver,
+					void *data);
 
 /*
  * Pause (@on = 0) or resume (1) receiving, for backpressure.
@@ -420,8 +446,9 @@ WEIR_API int weir_receiver_set(struct weir_receiver *receiver, int on);
 /*
  * Stop receiving and free @receiver.
  *
- * The caller still owns the socket.  NULL is allowed, and the receiver's own
- * callback may make this call.
+ * Buffers of its own that the callback has kept are gone; those of the reactor still
+ * have to be released.  The caller still owns the socket.  NULL is allowed, and the
+ * receiver's own callback may make this call.
  *
  * Call on the receiver's reactor.
  */

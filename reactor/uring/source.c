@@ -45,7 +45,7 @@ static struct source_list *list_of(struct uring *u, const struct source *s)
 {
 	if (s->engaged)
 		return &u->stale;
-	return s->kind == SOURCE_RECV ? &u->starving : &u->retry;
+	return s->rx && !s->rx->source ? &u->starving : &u->retry;
 }
 
 static void list_del(struct source_list *list, struct source *s)

@@ -108,7 +108,7 @@ MAKES(acceptor, weir_acceptor,
       weir_acceptor_create(&ret, p->r, p->listener, ignore_connection, NULL),
       weir_acceptor_end)
 MAKES(receiver, weir_receiver,
-      weir_receiver_create(&ret, p->r, p->fd[0], ignore_data, NULL),
+      weir_receiver_create(&ret, p->r, p->fd[0], NULL, ignore_data, NULL),
       weir_receiver_end)
 
 static const struct weir_group_opts group_opts = {

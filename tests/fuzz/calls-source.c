@@ -471,6 +471,8 @@ static int on_receive(struct weir_receiver *receiver, void *data, int64_t len,
 		memset(data, 0, (size_t)len);
 		kept = one_in(3) ? object_new(KEPT, o->core) : NULL;
 	}
+	if (kept && o->flag)
+		object_pin(kept, o);
 	act(o);
 	if (kept)
 		kept->h = data;
@@ -479,6 +481,9 @@ static int on_receive(struct weir_receiver *receiver, void *data, int64_t len,
 
 static void call_receiver_create(struct core *c)
 {
+	struct weir_receiver_opts opts = {
+		.size = sizeof(opts), .bufs = one_in(2) ? 1u << rnd(4) : 0,
+	};
 	struct object *o, *fd = any(A_FD);
 	struct weir_receiver *receiver;
 
@@ -488,8 +493,9 @@ static void call_receiver_create(struct core *c)
 	if (!o)
 		return;
 	object_pin(o, fd);
+	o->flag = opts.bufs;
 	object_made(o, &receiver, CALL(weir_receiver_create, &receiver, c->r,
-				       fd->fd, on_receive, o));
+				       fd->fd, &opts, on_receive, o));
 }
 
 static void call_receiver_set(struct core *c)
@@ -715,7 +721,27 @@ DESTROY(object_destroy, AN_OBJECT)
 DESTROY(acceptor_destroy, AN_ACCEPTOR)
 DESTROY(receiver_destroy, A_RECEIVER)
 DESTROY(stream_close, A_STREAM)
-DESTROY(receiver_release, KEPT)
+/* What a receiver has kept of the reactor's buffers, or of its own. */
+static void release_kept(bool own)
+{
+	struct object *o = any(KEPT);
+
+	if (o && !o->of == !own)
+		object_destroy(o);
+}
+
+static void call_receiver_release(struct core *c)
+{
+	(void)c;
+	release_kept(false);
+}
+
+static void call_receiver_release_own(struct core *c)
+{
+	(void)c;
+	release_kept(true);
+}
+
 
 const struct call calls_source[] = {
 	{ "weir_timer_create", call_timer_create, 12 },
@@ -761,6 +787,7 @@ const struct call calls_source[] = {
 	{ "weir_receiver_create", call_receiver_create, 12 },
 	{ "weir_receiver_set", call_receiver_set, 8 },
 	{ "weir_receiver_release", call_receiver_release, 8 },
+	{ "weir_receiver_release_own", call_receiver_release_own, 8 },
 	{ "weir_receiver_destroy", call_receiver_destroy, 8 },
 	{ "weir_stream_create_fd", call_stream_create_fd, 10 },
 	{ "weir_stream_create", call_stream_create, 2 },

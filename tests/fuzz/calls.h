@@ -94,8 +94,9 @@ struct object {
 	struct core *core;	/* NULL: the process has it. */
 	uint32_t pins;		/* Why it must not be ended yet. */
 	bool hidden;		/* It is being destroyed. */
-	bool flag;		/* A domain of a file; an import; a buf whose
-				 * memory another has, too. */
+	bool flag;		/* A domain of a file; an import; a receiver with
+				 * buffers of its own; a buf whose memory another
+				 * has, too. */
 	int fd, fd_kind;
 	char *mem;
 	struct object *of;	/* That it is made of, and has pinned. */

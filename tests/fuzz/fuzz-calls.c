@@ -497,7 +497,10 @@ static int64_t destroy(struct object *o)
 		CALLV(weir_udp_release, o->of->h, o->h);
 		return 0;
 	case KEPT:
-		CALLV(weir_receiver_release, o->core->r, o->h);
+		if (o->of)
+			CALLV(weir_receiver_release_own, o->of->h, o->h);
+		else
+			CALLV(weir_receiver_release, o->core->r, o->h);
 		return 0;
 	case A_SYNC:
 		return CALL(weir_sync_destroy, o->h);

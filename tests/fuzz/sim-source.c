@@ -129,7 +129,7 @@ static int create_on(struct source *s, enum kind kind, void **ret)
 					on_watch, s);
 	else if (kind == RECEIVER)
 		err = weir_receiver_create((struct weir_receiver **)ret, r,
-					   place->fd, on_receiver, s);
+					   place->fd, NULL, on_receiver, s);
 	else
 		err = weir_acceptor_create((struct weir_acceptor **)ret, r,
 					   place->fd, on_acceptor, s);

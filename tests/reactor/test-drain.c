@@ -329,7 +329,7 @@ static void receivers_that_end_after_the_stop_are_drained(void **state)
 	t.rec.op.fn = peers_and_stop;
 	for (i = 0; i < N_EARS; i++) {
 		socket_pair(t.sv[i]);
-		assert_int_equal(weir_receiver_create(&ears[i], t.r, t.sv[i][0],
+		assert_int_equal(weir_receiver_create(&ears[i], t.r, t.sv[i][0], NULL,
 						      ignore_data, NULL),
 				 0);
 	}

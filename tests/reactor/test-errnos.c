@@ -499,7 +499,7 @@ RETURNS(weir_receiver_create, ENOMEM)
 
 	socket_pair(sv);
 	no_memory();
-	err = plenty(weir_receiver_create(&rec, r, sv[0], ignore_data, NULL));
+	err = plenty(weir_receiver_create(&rec, r, sv[0], NULL, ignore_data, NULL));
 	close_pair(sv);
 	return err;
 }
@@ -510,7 +510,7 @@ RETURNS(weir_receiver_create, ESHUTDOWN)
 	int sv[2], err;
 
 	socket_pair(sv);
-	err = weir_receiver_create(&rec, stopped_reactor(state), sv[0],
+	err = weir_receiver_create(&rec, stopped_reactor(state), sv[0], NULL,
 				   ignore_data, NULL);
 	close_pair(sv);
 	return err;
@@ -577,7 +577,7 @@ RETURNS(weir_receiver_set, ESHUTDOWN)
 
 	socket_pair(sv);
 	assert_int_equal(
-		weir_receiver_create(&rec, r, sv[0], ignore_data, NULL), 0);
+		weir_receiver_create(&rec, r, sv[0], NULL, ignore_data, NULL), 0);
 	assert_int_equal(weir_receiver_set(rec, 0), 0);
 	weir_reactor_stop(r);
 	UNTIL(r, weir_reactor_state(r) == WEIR_REACTOR_STOPPED);

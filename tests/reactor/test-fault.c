@@ -71,7 +71,7 @@ static void make_sources(struct play *p)
 	MADE(weir_acceptor_create(&p->acceptor, p->r, s->listener,
 				  ignore_connection, p),
 	     p->acceptor);
-	MADE(weir_receiver_create(&p->receiver, p->r, s->full[1], ignore_data,
+	MADE(weir_receiver_create(&p->receiver, p->r, s->full[1], NULL, ignore_data,
 				  p),
 	     p->receiver);
 	MADE(weir_watch_create(&p->watch, p->r, s->pipe[0], WEIR_READABLE,

@@ -905,7 +905,7 @@ struct ear {
 	size_t got, max;
 	int calls, ends, pause_at;
 	int64_t err;
-	bool keep, destroy;
+	bool keep, destroy, own;
 	void *kept[8];
 	int n_kept;
 };
@@ -938,25 +938,46 @@ static int on_data(struct weir_receiver *receiver, void *data, int64_t len,
 	return WEIR_RECEIVER_KEEP;
 }
 
+/* Buffers of its own that each has; 0: it takes those of the reactor. */
+static uint32_t own_bufs;
+
+static void listen_with(struct ear *e, struct weir_reactor *r, int fd, size_t max,
+			uint32_t bufs)
+{
+	const struct weir_receiver_opts opts = { .size = sizeof(opts), .bufs = bufs };
+
+	*e = (struct ear){ .r = r, .max = max, .in = malloc(max), .own = bufs };
+	assert_non_null(e->in);
+	assert_int_equal(weir_receiver_create(&e->receiver, r, fd, bufs ? &opts : NULL,
+					      on_data, e), 0);
+}
+
 static void listen_to(struct ear *e, struct weir_reactor *r, int fd,
 		      size_t max)
 {
-	*e = (struct ear){ .r = r, .max = max, .in = malloc(max) };
-	assert_non_null(e->in);
-	assert_int_equal(weir_receiver_create(&e->receiver, r, fd, on_data, e),
-			 0);
+	listen_with(e, r, fd, max, own_bufs);
+}
+
+static void release(struct ear *e, void *data)
+{
+	if (e->own)
+		weir_receiver_release_own(e->receiver, data);
+	else
+		weir_receiver_release(e->r, data);
 }
 
 static void release_kept(struct ear *e)
 {
 	while (e->n_kept)
-		weir_receiver_release(e->r, e->kept[--e->n_kept]);
+		release(e, e->kept[--e->n_kept]);
 }
 
+/* Its own buffers go with it. */
 static void stop_listening(struct ear *e)
 {
 	weir_receiver_destroy(e->receiver);
-	release_kept(e);
+	if (!e->own)
+		release_kept(e);
 	free(e->in);
 }
 
@@ -968,11 +989,11 @@ static void a_receiver_wants_a_socket(void **state)
 
 	pipe_pair(p);
 	socket_pair(sv);
-	assert_int_equal(weir_receiver_create(&v, r, sv[0], NULL, NULL),
+	assert_int_equal(weir_receiver_create(&v, r, sv[0], NULL, NULL, NULL),
 			 -EINVAL);
-	assert_int_equal(weir_receiver_create(&v, r, p[0], on_data, NULL),
+	assert_int_equal(weir_receiver_create(&v, r, p[0], NULL, on_data, NULL),
 			 -ENOTSOCK);
-	assert_int_equal(weir_receiver_create(&v, r, -1, on_data, NULL),
+	assert_int_equal(weir_receiver_create(&v, r, -1, NULL, on_data, NULL),
 			 -EBADF);
 	assert_ptr_equal(v, (void *)0x77);
 	weir_receiver_destroy(NULL);
@@ -1049,7 +1070,7 @@ static void kept_buffers_hold_up_the_stream_until_released(void **state)
 	assert_true(is_pattern(e.kept[0], 64, 0, 6));
 	assert_true(is_pattern(e.kept[1], 64, 64, 6));
 	for (i = 0; e.got < sizeof(out); i++) {
-		weir_receiver_release(r, e.kept[0]);
+		release(&e, e.kept[0]);
 		e.kept[0] = e.kept[1];
 		e.n_kept--;
 		UNTIL(r, e.n_kept == 2);
@@ -1344,10 +1365,10 @@ static void buffers_that_come_back_in_another_order_have_the_stream(void **state
 		UNTIL(r, e.got == sent + n);
 		/* The last, the first of those left, and so on. */
 		while (e.n_kept) {
-			weir_receiver_release(r, e.kept[--e.n_kept]);
+			release(&e, e.kept[--e.n_kept]);
 			if (!e.n_kept)
 				break;
-			weir_receiver_release(r, e.kept[0]);
+			release(&e, e.kept[0]);
 			memmove(e.kept, e.kept + 1,
 				(size_t)--e.n_kept * sizeof(*e.kept));
 		}
@@ -1386,6 +1407,90 @@ static void destroyed_receiver_gives_back_what_came_at_once(void **state)
 	close_pair(sv);
 }
 
+/* Who keeps all of the reactor's holds up others that take those, and whoever keeps all
+ * of its own holds up nobody. */
+static void receiver_with_its_own_buffers_waits_for_no_other(void **state)
+{
+	struct weir_reactor *r = start_reactor_with(state,
+		(struct weir_reactor_opts){ .rx_bufs = 2, .rx_buf_size = 64 });
+	int a[2], b[2], c[2];
+	struct ear shared, own, last;
+
+	socket_pair(a);
+	socket_pair(b);
+	socket_pair(c);
+	listen_with(&shared, r, a[0], 1000, 0);
+	listen_with(&own, r, b[0], 1000, 4);
+	listen_with(&last, r, c[0], 1000, 0);
+	shared.keep = own.keep = true;
+	assert_int_equal(write(b[1], (char[512]){ 0 }, 512), 512);
+	UNTIL(r, own.n_kept == 4);
+	assert_int_equal(write(a[1], (char[128]){ 0 }, 128), 128);
+	UNTIL(r, shared.n_kept == 2);
+	assert_int_equal(write(c[1], "hello", 5), 5);
+	some_turns(r, 10);
+	assert_int_equal(own.n_kept, 4);
+	assert_int_equal(last.got, 0);
+	own.keep = false;
+	release_kept(&own);
+	UNTIL(r, own.got == 512);
+	assert_int_equal(last.got, 0);
+	release_kept(&shared);
+	UNTIL(r, last.got == 5);
+	stop_listening(&shared);
+	stop_listening(&own);
+	stop_listening(&last);
+	close_pair(a);
+	close_pair(b);
+	close_pair(c);
+}
+
+static void receiver_refuses_buffers_that_cannot_be(void **state)
+{
+	static const struct weir_receiver_opts wrong[] = {
+		{ .bufs = 3 }, { .bufs = 65536 }, { .buf_size = 64 },
+		{ .bufs = 2, .buf_size = (1u << 20) + 1 },
+	};
+	struct { struct weir_receiver_opts known; uint64_t more; } newer = {
+		.known.size = sizeof(newer), .more = 1 };
+	struct weir_reactor *r = start_reactor(state);
+	struct weir_receiver *v = (void *)0x77;
+	int sv[2];
+
+	socket_pair(sv);
+	for (size_t i = 0; i < N_OF(wrong); i++) {
+		struct weir_receiver_opts o = wrong[i];
+
+		o.size = sizeof(o);
+		assert_int_equal(weir_receiver_create(&v, r, sv[0], &o, on_data, NULL),
+				 -EINVAL);
+	}
+	assert_int_equal(weir_receiver_create(&v, r, sv[0], &newer.known, on_data, NULL),
+			 -E2BIG);
+	assert_ptr_equal(v, (void *)0x77);
+	close_pair(sv);
+}
+
+/* The same with buffers of their own. */
+#define OWN(fn, bufs) \
+	static void own_##fn(void **state) \
+	{ \
+		own_bufs = bufs; \
+		fn(state); \
+		own_bufs = 0; \
+	}
+
+OWN(a_receiver_gets_all_in_order, 256)
+OWN(stream_passes_through_tiny_socket_buffers, 2)
+OWN(kept_buffers_hold_up_the_stream_until_released, 2)
+OWN(a_paused_receiver_loses_nothing, 8)
+OWN(receiver_that_pauses_in_its_callback_loses_nothing, 16)
+OWN(a_stopped_receiver_is_silent_and_loses_nothing, 4)
+OWN(a_dead_receiver_takes_nothing_from_its_successor, 4)
+OWN(a_reset_is_an_error_and_the_end, 1)
+OWN(buffers_that_come_back_in_another_order_have_the_stream, 8)
+OWN(destroyed_receiver_gives_back_what_came_at_once, 8)
+
 static void receiver_refuses_sockets_for_messages(void **state)
 {
 	struct weir_reactor *r = start_reactor(state);
@@ -1395,7 +1500,7 @@ static void receiver_refuses_sockets_for_messages(void **state)
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(socketpair(AF_UNIX, i ? SOCK_SEQPACKET :
 					    SOCK_DGRAM, 0, fd), 0);
-		assert_int_equal(weir_receiver_create(&v, r, fd[0], on_data,
+		assert_int_equal(weir_receiver_create(&v, r, fd[0], NULL, on_data,
 						      NULL), -EINVAL);
 		assert_null(v);
 		assert_starts_with(weir_why(), "weir_receiver_create: ");
@@ -1590,6 +1695,18 @@ int main(void)
 		CASE(destroy_with_data_on_the_way_loses_no_buffer),
 		CASE(buffers_that_come_back_in_another_order_have_the_stream),
 		CASE(destroyed_receiver_gives_back_what_came_at_once),
+		CASE(receiver_with_its_own_buffers_waits_for_no_other),
+		CASE(receiver_refuses_buffers_that_cannot_be),
+		CASE(own_a_receiver_gets_all_in_order),
+		CASE(own_stream_passes_through_tiny_socket_buffers),
+		CASE(own_kept_buffers_hold_up_the_stream_until_released),
+		CASE(own_a_paused_receiver_loses_nothing),
+		CASE(own_receiver_that_pauses_in_its_callback_loses_nothing),
+		CASE(own_a_stopped_receiver_is_silent_and_loses_nothing),
+		REAL(own_a_dead_receiver_takes_nothing_from_its_successor),
+		CASE(own_a_reset_is_an_error_and_the_end),
+		CASE(own_buffers_that_come_back_in_another_order_have_the_stream),
+		CASE(own_destroyed_receiver_gives_back_what_came_at_once),
 		REAL(receiver_refuses_sockets_for_messages),
 		REAL(connect_waits_for_capacity_in_unix_backlog),
 	};

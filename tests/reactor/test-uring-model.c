@@ -371,7 +371,7 @@ static void open_play(void **state, struct play *p)
 		set_nonblock(p->socket.fd[0]);
 	if (below(p, 2))
 		set_nonblock(p->pipe.fd[0]);
-	assert_int_equal(weir_receiver_create(&p->receiver, p->r, p->fed.fd[0],
+	assert_int_equal(weir_receiver_create(&p->receiver, p->r, p->fed.fd[0], NULL,
 					      on_data, p), 0);
 	assert_int_equal(weir_acceptor_create(&p->acceptor, p->r, p->listener,
 					      on_call, p), 0);
@@ -625,7 +625,7 @@ static void sources_work_with_and_without_multishot_requests(void **state)
 		pipe_pair(p[k].edge_pipe);
 		p[k].listener = open_listener(state, &p[k].un);
 		assert_int_equal(weir_receiver_create(&p[k].receiver, p[k].r,
-						      p[k].fed.fd[0], on_data,
+						      p[k].fed.fd[0], NULL, on_data,
 						      &p[k]), 0);
 		assert_int_equal(weir_acceptor_create(&p[k].acceptor, p[k].r,
 						      p[k].listener, on_call,
@@ -709,7 +709,7 @@ static void request_that_was_not_taken_takes_nothing_from_another_file(
 				 sizeof(p[1].un)), 0);
 	some_turns(p->r, 2);
 	mock_uring.odds.memory = 1;
-	assert_int_equal(weir_receiver_create(&p->receiver, p->r, p->fed.fd[0],
+	assert_int_equal(weir_receiver_create(&p->receiver, p->r, p->fed.fd[0], NULL,
 					      on_data, p), 0);
 	assert_int_equal(weir_acceptor_create(&p->acceptor, p->r, p->listener,
 					      on_call, p), 0);

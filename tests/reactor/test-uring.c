@@ -574,7 +574,7 @@ static void kernel_without_multishot_requests_serves_all_sources(void **state)
 		assert_int_equal(weir_acceptor_create(&acceptor[k], r, l[k],
 						      on_client, &s[k]), 0);
 		assert_int_equal(weir_receiver_create(&s[k].receiver, r,
-						      sv[k][0], on_bytes,
+						      sv[k][0], NULL, on_bytes,
 						      &s[k]), 0);
 		assert_int_equal(weir_watch_create(&watch[k], r, p[k][0],
 						   WEIR_READABLE | WEIR_EDGE,

@@ -145,7 +145,7 @@ static void operations_have_addresses(void **state)
 	STARTS(weir_recv(n.r, &rec.op, n.fd[0], in, sizeof(in), 0));
 	assert_int_equal(finish(n.r, &rec), 6);
 	assert_memory_equal(in, "answer", 6);
-	assert_int_equal(weir_receiver_create(&receiver, n.r, n.fd[0],
+	assert_int_equal(weir_receiver_create(&receiver, n.r, n.fd[0], NULL,
 					      (weir_receiver_fn *)NULL, NULL),
 			 -EINVAL);
 	net_end(&n);

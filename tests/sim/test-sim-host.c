@@ -152,7 +152,7 @@ static void on_conn(struct weir_acceptor *acceptor, int fd, void *arg)
 	(void)acceptor;
 	p->calls++;
 	p->conn = fd;
-	assert_int_equal(weir_receiver_create(&p->receiver, p->r, fd, on_data,
+	assert_int_equal(weir_receiver_create(&p->receiver, p->r, fd, NULL, on_data,
 					      p), 0);
 }
 
@@ -188,7 +188,7 @@ static void on_connected(struct weir_op *op, int64_t res)
 	p->res = res;
 	p->calls++;
 	if (!res)
-		assert_int_equal(weir_receiver_create(&p->receiver, p->r, p->fd,
+		assert_int_equal(weir_receiver_create(&p->receiver, p->r, p->fd, NULL,
 						      on_data, p), 0);
 }
 

@@ -121,7 +121,7 @@ static void begin(uint64_t seed)
 						   n), 0);
 		assert_int_equal(weir_sim_socket_pair(sim, n->fds), 0);
 		assert_int_equal(weir_receiver_create(&n->receiver, n->r,
-						      n->fds[1], on_data, n),
+						      n->fds[1], NULL, on_data, n),
 				 0);
 	}
 }

@@ -159,7 +159,7 @@ static void begin_peers(struct host *h)
 	say(h);
 	if (h->seed & 1)
 		assert_int_equal(weir_receiver_create(&h->receiver, h->r,
-						      h->fd, on_data, h), 0);
+						      h->fd, NULL, on_data, h), 0);
 	else
 		hear(h);
 }
