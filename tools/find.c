@@ -47,6 +47,7 @@ const struct bit_name feature_names[] = {
 	{ WEIR_URING_CQE32, "cqe32" },
 	{ WEIR_URING_CQE_MIXED, "cqe-mixed" },
 	{ WEIR_URING_RECV_BUNDLES, "receive-bundles" },
+	{ WEIR_URING_NAPI, "napi" },
 };
 const size_t n_feature_names = N_OF(feature_names);
 

@@ -73,6 +73,8 @@ static const struct {
 	  "a drive takes no commands by io_uring", "5.19" },
 	{ WEIR_URING_CQE_MIXED, "mixed CQEs",
 	  "with .cqe32 each completion has 32 bytes", "6.18" },
+	{ WEIR_URING_NAPI, "NAPI busy poll",
+	  ".napi_us has no effect", "6.9" },
 	{ WEIR_URING_RECV_BUNDLES, "receive bundles",
 	  "each buffer of a receiver has a completion of its own", "6.16" },
 };

@@ -96,6 +96,16 @@ struct weir_reactor_opts {
 	 */
 	uint32_t sqe128;
 	uint32_t cqe32;
+	/*
+	 * Before each sleep, poll the queues of network cards by which sockets
+	 * have received for up to so many microseconds, at most 1 s; 0: do not.
+	 * It saves the time of an interrupt, and takes CPU instead.  uring
+	 * and Linux 6.9; elsewhere it has no effect: WEIR_URING_NAPI of
+	 * weir_uring_get_info() tells.
+	 */
+	uint32_t napi_us;
+	uint32_t napi_prefer;	/* 1: have the cards hold back interrupts
+				 * meanwhile, as SO_PREFER_BUSY_POLL. */
 };
 
 /*

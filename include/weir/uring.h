@@ -42,6 +42,7 @@ extern "C" {
 #define WEIR_URING_CQE32 512u		/* CQEs of 32 bytes; 5.19 */
 #define WEIR_URING_CQE_MIXED 1024u	/* Those only where needed; 6.18 */
 #define WEIR_URING_RECV_BUNDLES 2048u	/* Many buffers in a receive; 6.16 */
+#define WEIR_URING_NAPI 4096u		/* .napi_us has an effect; 6.9 */
 
 struct io_uring_sqe;
 

@@ -35,6 +35,7 @@ static uint32_t features(const struct uring *u)
 	     WEIR_URING_CQE32 : 0;
 	f |= flags & IORING_SETUP_CQE_MIXED ? WEIR_URING_CQE_MIXED : 0;
 	f |= u->has_bundles ? WEIR_URING_RECV_BUNDLES : 0;
+	f |= u->has_napi ? WEIR_URING_NAPI : 0;
 	return f;
 }
 
@@ -60,6 +61,7 @@ static int make(struct weir_reactor **ret)
 		.rx_buf_size = 64,
 		.sqe128 = 1,
 		.cqe32 = 1,
+		.napi_us = 1,
 	};
 	int err;
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -522,6 +523,25 @@ static void init_queues(struct uring *u)
 }
 
 /* All after the ring itself. */
+/* Of Linux 6.9; liburing 2.3 has neither. */
+#define REGISTER_NAPI 27
+struct napi {
+	uint32_t busy_poll_us;
+	uint8_t prefer;
+	uint8_t zero[11];
+};
+
+static void setup_napi(struct uring *u)
+{
+	const struct weir_reactor_opts *opts = &u->r->opts;
+	struct napi napi = { .busy_poll_us = opts->napi_us,
+			     .prefer = (uint8_t)opts->napi_prefer };
+
+	if (opts->napi_us && !fault("io_uring_register"))
+		u->has_napi = !syscall(__NR_io_uring_register, u->ring.ring_fd,
+				       REGISTER_NAPI, &napi, 1);
+}
+
 static int equip(struct uring *u)
 {
 	int err = probe(u);
@@ -537,6 +557,7 @@ static int equip(struct uring *u)
 			 io_uring_register_ring_fd(&u->ring) == 1;
 	uring_files_setup(u);
 	limit_threads(u);
+	setup_napi(u);
 	u->nosignal = io_nosignal();
 	describe(u);
 	u->wake_wanted = true;

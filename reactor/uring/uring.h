@@ -201,6 +201,7 @@ struct uring {
 	uint16_t zc_flags;		/* Flags of such a send. */
 	bool has_cqe_skip;
 	bool has_ring_fd;
+	bool has_napi;			/* And it was asked for. */
 
 	int nosignal;			/* Flags of a write; 0: it signals. */
 

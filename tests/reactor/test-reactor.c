@@ -93,6 +93,12 @@ static void absurd_options_are_einval(void **state)
 	opts = opts_of(state);
 	opts.rx_bufs = UINT32_MAX;
 	refuses(&opts, -EINVAL);
+	opts = opts_of(state);
+	opts.napi_us = 1000001;
+	refuses(&opts, -EINVAL);
+	opts = opts_of(state);
+	opts.napi_prefer = 2;
+	refuses(&opts, -EINVAL);
 }
 
 static void the_environment_names_a_backend(void **state)

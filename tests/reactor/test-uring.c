@@ -10,6 +10,7 @@
 #include <weir/file.h>
 #include <weir/host.h>
 #include <weir/socket.h>
+#include <weir/uring.h>
 #include <weir/watch.h>
 
 #include "base/fault.h"
@@ -53,6 +54,7 @@ static void failing_call_of_setup_is_an_error_or_done_without(void **state)
 {
 	struct weir_reactor_opts opts = {
 		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+		.napi_us = 50,
 	};
 	bool fired = true;
 	int err;
@@ -652,9 +654,43 @@ static void kernel_without_multishot_polls_wakes_the_reactor(void **state)
 	unmake(s.r);
 }
 
+/* Loopback has none to poll, so a message arrives as it does otherwise. */
+static void cards_are_polled_if_asked_for_and_the_kernel_can(void **state)
+{
+	struct weir_reactor_opts opts = {
+		.size = sizeof(opts), .backend = WEIR_BACKEND_URING,
+		.napi_us = 50, .napi_prefer = 1,
+	};
+	struct weir_uring_info here = { .size = sizeof(here) }, info = here;
+	struct weir_reactor *r;
+	struct rec rec;
+	char in[3];
+	int sv[2];
+
+	(void)state;
+	assert_int_equal(weir_uring_probe(&here), 0);
+	assert_int_equal(weir_reactor_create(&r, &opts), 0);
+	assert_int_equal(weir_uring_get_info(r, &info), 0);
+	assert_int_equal(info.features & WEIR_URING_NAPI,
+			 here.features & WEIR_URING_NAPI);
+	tcp_pair(sv);
+	rec_init(&rec);
+	STARTS(weir_recv(r, &rec.op, sv[0], in, sizeof(in), 0));
+	some_turns(r, 3);
+	assert_int_equal(write(sv[1], "abc", 3), 3);
+	assert_int_equal(finish(r, &rec), 3);
+	close_pair(sv);
+	unmake(r);
+	r = make(0);
+	assert_int_equal(weir_uring_get_info(r, &info), 0);
+	assert_int_equal(info.features & WEIR_URING_NAPI, 0);
+	unmake(r);
+}
+
 int main(void)
 {
 	static const struct harness_case cases[] = {
+		CASE(cards_are_polled_if_asked_for_and_the_kernel_can),
 		CASE(host_is_woken_for_what_the_kernel_did_not_take),
 		CASE(cancel_that_misses_is_repeated),
 		CASE(kernel_without_multishot_polls_wakes_the_reactor),
