@@ -303,6 +303,9 @@ static const char *why_missing(const struct receiver *rc)
 		return NULL;
 	if (weir_uring_probe(&info))
 		return weir_why();
+	if (!(info.features & WEIR_URING_DEFER_TASKRUN) ||
+	    !(info.features & WEIR_URING_BUFFER_RINGS))
+		return "it takes Linux 6.1";
 	return rc->how && !(info.features & WEIR_URING_RECV_BUNDLES) ?
 	       "they take Linux 6.16" : NULL;
 }

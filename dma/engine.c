@@ -389,13 +389,14 @@ static void staging_replaces(struct weir_dma *dma, const struct weir_device *dev
 {
 	struct staging_key **at = &dma->staging_keys, *key, *next;
 
-	for (; (key = *at); *at == key ? at = &key->next : at) {
-		if (key->device == device ||
-		    strcmp(device_name(key->device), device_name(device)))
-			continue;
+	while ((key = *at)) {
 		next = key->next;
-		if (!staging_deregister(key))
+		if (key->device != device &&
+		    !strcmp(device_name(key->device), device_name(device)) &&
+		    !staging_deregister(key))
 			*at = next;
+		else
+			at = &key->next;
 	}
 }
 
@@ -425,7 +426,7 @@ static int staging_mr(struct weir_dma *dma, struct weir_device *device,
 	return 0;
 }
 
-/* What a device refuses to give back, asked twice, goes with the device. */
+/* A device may be busy once.  What it refuses to give back twice goes with it. */
 void staging_keys_drop(struct weir_dma *dma)
 {
 	struct staging_key *key;

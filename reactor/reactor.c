@@ -55,9 +55,9 @@ static int opts_check(struct weir_reactor_opts *o)
 	if (o->sqe128 > 1 || o->cqe32 > 1)
 		return why(-EINVAL, "weir_reactor_create: .sqe128 or .cqe32 is "
 			   "neither 0 nor 1");
-	if (o->napi_us > 1000000 || o->napi_prefer > 1)
+	if (o->napi_us > 1000000 || o->napi_prefer > !!o->napi_us)
 		return why(-EINVAL, "weir_reactor_create: .napi_us is over 1000000, or "
-			   ".napi_prefer is neither 0 nor 1");
+			   ".napi_prefer is neither 0 nor 1, or set alone");
 	if (o->hosted > 1)
 		return why(-EINVAL, "weir_reactor_create: .hosted is neither 0 "
 			   "nor 1");

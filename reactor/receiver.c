@@ -61,8 +61,10 @@ static void give(struct weir_receiver *rc, int id)
 
 	rc->entered++;
 	if (rc->fn(rc, rx_buf(rx, id), rx->info[id].len, rc->arg) !=
-	    WEIR_RECEIVER_KEEP)
+	    WEIR_RECEIVER_KEEP) {
+		check(rx->info[id].out);
 		rx_put(r, rx, id);
+	}
 	leave(rc);
 }
 
@@ -274,10 +276,13 @@ void weir_receiver_release_own(struct weir_receiver *receiver, void *data)
 {
 	struct weir_reactor *r = receiver->source.reactor;
 	struct rx_free_list *rx = receiver->source.rx;
+	int id;
 
 	reactor_check_thread(r);
 	check(has_own(receiver));
-	rx_put(r, rx, rx_id_of(rx, data));
+	id = rx_id_of(rx, data);
+	check(data == rx_buf(rx, id));
+	rx_put(r, rx, id);
 	reactor_touch(r);
 }
 
@@ -290,8 +295,9 @@ void weir_receiver_destroy(struct weir_receiver *receiver)
 		return;
 	r = receiver->source.reactor;
 	rx = receiver->source.rx;
-	while (!rx_queue_empty(&receiver->kept))
+	while (!has_own(receiver) && !rx_queue_empty(&receiver->kept))
 		rx_put(r, rx, rx_queue_pop(rx, &receiver->kept));
+	rx_queue_init(&receiver->kept);
 	receiver->end = NOT_ENDED;
 	source_destroy(&receiver->source);
 }

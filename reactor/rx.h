@@ -34,7 +34,8 @@ struct weir_reactor;
 struct rx_info {
 	uint32_t len;		/* Bytes in it. */
 	int16_t next;		/* In a receiver's queue; -1: the last. */
-	uint16_t behind;	/* uring's: the one that the kernel takes next. */
+	uint16_t place;		/* uring's: in the ring; */
+	uint16_t behind;	/* and the one that the kernel takes next. */
 	bool out;		/* Delivered, not returned. */
 };
 

@@ -232,8 +232,8 @@ WEIR_API int weir_conn_connect(struct weir_conn *c, struct weir_op *op,
  *   -ETIMEDOUT   it has not answered, or the deadline has passed
  *   -ECANCELED   it was cancelled
  *   -ENODEV      the device was removed
- *   -EIO and others  the QP has failed, as by a first message that no posted
- *                buffer could hold
+ *   -EIO         the QP failed first, for example because no posted buffer could
+ *                hold the first message of the peer
  * and then the state is ENDED.
  *
  * Returns 0, or, with nothing changed:

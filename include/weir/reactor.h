@@ -72,7 +72,9 @@ struct weir_reactor_opts {
 	uint32_t backend;	/* WEIR_BACKEND_; 0: WEIR_BACKEND, or auto. */
 	uint32_t spin_ns;	/* Longest spin before a sleep; 0: 50 us. */
 	uint32_t ops_max;	/* Operations in flight; 0: 65,536. */
-	uint32_t turn_max;	/* Callbacks of a kind in a turn; 0: 256. */
+	uint32_t turn_max;	/* Callbacks of a kind in a turn; 0: 256.  The
+				 * buffers of a receive that came together
+				 * count as one. */
 	uint32_t mailbox;	/* Posts that fit, a power of 2; 0: 1024. */
 	/*
 	 * Threads for blocking calls; 0: 4.  On uring the kernel has up to as
@@ -97,15 +99,20 @@ struct weir_reactor_opts {
 	uint32_t sqe128;
 	uint32_t cqe32;
 	/*
-	 * Before each sleep, poll the queues of network cards by which sockets
-	 * have received for up to so many microseconds, at most 1 s; 0: do not.
-	 * It saves the time of an interrupt, and takes CPU instead.  uring
-	 * and Linux 6.9; elsewhere it has no effect: WEIR_URING_NAPI of
-	 * weir_uring_get_info() tells.
+	 * Before each sleep, busy-poll for up to this many microseconds (at
+	 * most 1 s) the queues of network cards that sockets of this reactor
+	 * receive from; 0: do not.  It saves the time of an interrupt, and
+	 * takes CPU.  It needs uring and Linux 6.9, and has no effect while
+	 * another loop waits (weir_reactor_fd()).  WEIR_URING_NAPI of
+	 * weir_uring_get_info() says whether the kernel has it.
 	 */
 	uint32_t napi_us;
-	uint32_t napi_prefer;	/* 1: have the cards hold back interrupts
-				 * meanwhile, as SO_PREFER_BUSY_POLL. */
+	/*
+	 * 1: the cards also hold back interrupts while they are polled, as with
+	 * SO_PREFER_BUSY_POLL; it takes napi_defer_hard_irqs and
+	 * gro_flush_timeout of the interface.  With .napi_us only.
+	 */
+	uint32_t napi_prefer;
 };
 
 /*

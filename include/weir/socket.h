@@ -366,9 +366,9 @@ struct weir_receiver_opts {
  * Called with @len received bytes at @data.  0 is the end: the peer sends no
  * more.  A negative @len is an errno, and the end too; @data is then NULL.
  *
- * The callback may use @data until it returns, or, if it returns
- * WEIR_RECEIVER_KEEP, until weir_receiver_release(), or, of a receiver with buffers
- * of its own, weir_receiver_release_own().  After the end the receiver can only be
+ * The callback may use @data until it returns.  If it returns WEIR_RECEIVER_KEEP, it
+ * may use them until weir_receiver_release(); a receiver with buffers of its own has
+ * weir_receiver_release_own() in its place.  After the end the receiver can only be
  * destroyed.
  */
 typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
@@ -384,13 +384,14 @@ typedef int weir_receiver_fn(struct weir_receiver *receiver, void *data,
  * Data arrive in buffers of the reactor's free list (.rx_bufs of .rx_buf_size),
  * which its receivers share.  When the free list is empty, receivers wait
  * in turn for a buffer to be released, so a buffer that is kept for long delays
- * other receivers.  With .bufs of @opts, which may be NULL, the receiver has
- * buffers of its own, and neither delays others nor waits for them.  It
- * then takes that memory also while it is idle.
+ * other receivers.
+ *
+ * With .bufs of @opts, which may be NULL, the receiver has buffers of its own: it
+ * neither delays others nor waits for them.  They are allocated as long as it exists.
  *
  * Returns 0 with *@ret set, to be freed by weir_receiver_destroy(), or
- *   -EINVAL     @fn is NULL, @fd is a socket for messages, not a stream, or a
- *               value of @opts is out of its range
+ *   -EINVAL     @fn is NULL; @fd is a socket for messages, not a stream; a value
+ *               of @opts is out of its range, or .buf_size is set without .bufs
  *   -E2BIG      @opts has more than this library knows
  *   -EBADF, -ENOTSOCK  @fd is not a socket
  *   -ENOMEM     no memory
@@ -446,8 +447,9 @@ WEIR_API int weir_receiver_set(struct weir_receiver *receiver, int on);
 /*
  * Stop receiving and free @receiver.
  *
- * Buffers of its own that the callback has kept are gone; those of the reactor still
- * have to be released.  The caller still owns the socket.  NULL is allowed, and the
+ * Its own buffers are freed, also those that the callback has kept: first end the
+ * operations that use them.  Those of the reactor still have to be released.  The
+ * caller still owns the socket.  NULL is allowed, and the
  * receiver's own callback may make this call.
  *
  * Call on the receiver's reactor.

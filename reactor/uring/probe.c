@@ -27,14 +27,15 @@ static uint32_t features(const struct uring *u)
 	f |= u->has_ring_fd ? WEIR_URING_RING_FD : 0;
 	f |= u->files ? WEIR_URING_FILES : 0;
 	f |= u->free_bufs ? WEIR_URING_BUFFERS : 0;
-	f |= u->r->rx && u->r->rx->ring ? WEIR_URING_BUFFER_RINGS : 0;
+	f |= u->n_rx_rings ? WEIR_URING_BUFFER_RINGS : 0;
 	f |= u->has_send_zc ? WEIR_URING_SEND_ZC : 0;
 	f |= u->has_cqe_skip ? WEIR_URING_CQE_SKIP : 0;
 	f |= flags & IORING_SETUP_SQE128 ? WEIR_URING_SQE128 : 0;
 	f |= flags & (IORING_SETUP_CQE32 | IORING_SETUP_CQE_MIXED) ?
 	     WEIR_URING_CQE32 : 0;
 	f |= flags & IORING_SETUP_CQE_MIXED ? WEIR_URING_CQE_MIXED : 0;
-	f |= u->has_bundles ? WEIR_URING_RECV_BUNDLES : 0;
+	f |= u->has_bundles && !u->no_bundles && !u->no_recv_multi ?
+	     WEIR_URING_RECV_BUNDLES : 0;
 	f |= u->has_napi ? WEIR_URING_NAPI : 0;
 	return f;
 }

@@ -12,10 +12,21 @@
 
 static void provide(struct rx_free_list *rx, uint32_t id, int place)
 {
+	struct io_uring_buf_ring *ring = rx->ring;
+
 	rx->info[rx->last].behind = (uint16_t)id;
 	rx->last = id;
-	io_uring_buf_ring_add(rx->ring, rx_buf(rx, (int)id), rx->size,
+	rx->info[id].place = (uint16_t)((ring->tail + (uint32_t)place) & (rx->n - 1));
+	io_uring_buf_ring_add(ring, rx_buf(rx, (int)id), rx->size,
 			      (uint16_t)id, (int)rx->n - 1, place);
+}
+
+uint32_t uring_rx_len(const struct rx_free_list *rx, int id)
+{
+	const struct io_uring_buf_ring *ring = rx->ring;
+	const struct io_uring_buf *buf = &ring->bufs[rx->info[id].place];
+
+	return buf->bid == id ? buf->len : rx->size;
 }
 
 /* Numbers go round, so the next one may be in use: but not more than there are

@@ -195,14 +195,6 @@ void uring_buf_unregister(struct weir_reactor *r, int index)
 #define DRAIN_TURN_NS (10 * WEIR_MSEC)
 #define DRAIN_MAX 1024
 #define PROBED 256		/* Opcodes that the kernel is asked about. */
-
-/*
- * Bundles came with Linux 6.10, and had errors: bytes were missing between two buffers,
- * or the buffers were not taken in turn.  The last one that is known was mended in 6.16,
- * which has this opcode.
- */
-#define FEAT_RECVSEND_BUNDLE (1u << 14)
-#define OP_PIPE 62
 #define REFUND_TRIES 5
 #define REFUND_NS (10 * WEIR_MSEC)
 
@@ -345,7 +337,7 @@ static int init_ring(struct uring *u, uint32_t sq, uint32_t cq,
 	if (err)	/* uring_create() takes ENOSYS for explained. */
 		return err == -ENOSYS ? explain(err) : err;
 	u->has_cqe_skip = p.features & IORING_FEAT_CQE_SKIP;
-	u->has_bundles = p.features & FEAT_RECVSEND_BUNDLE;
+	u->has_bundles = p.features & IORING_FEAT_RECVSEND_BUNDLE;
 	if (p.features & IORING_FEAT_REG_REG_RING)
 		u->zc_flags = IORING_SEND_ZC_REPORT_USAGE;
 	if ((p.features & NEEDED) == NEEDED)
@@ -436,7 +428,7 @@ static int probe(struct uring *u)
 			err = too_old("operations on sockets");
 	}
 	u->has_send_zc = io_uring_opcode_supported(p, IORING_OP_SEND_ZC);
-	u->has_bundles &= io_uring_opcode_supported(p, OP_PIPE);
+	u->has_bundles &= io_uring_opcode_supported(p, IORING_OP_PIPE_6_16);
 	for (i = 0; i < PROBED; i++)
 		if (io_uring_opcode_supported(p, (int)i))
 			u->opcodes[i / 64] |= UINT64_C(1) << i % 64;
@@ -522,7 +514,6 @@ static void init_queues(struct uring *u)
 	u->stale.last = &u->stale.first;
 }
 
-/* All after the ring itself. */
 /* Of Linux 6.9; liburing 2.3 has neither. */
 #define REGISTER_NAPI 27
 struct napi {
@@ -542,6 +533,7 @@ static void setup_napi(struct uring *u)
 				       REGISTER_NAPI, &napi, 1);
 }
 
+/* All after the ring itself. */
 static int equip(struct uring *u)
 {
 	int err = probe(u);

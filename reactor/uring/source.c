@@ -59,8 +59,6 @@ static void list_del(struct source_list *list, struct source *s)
 	s->queued = false;
 }
 
-#define RECVSEND_BUNDLE (1u << 4) /* Linux 6.10 */
-
 /* The generation has seven bits; the eighth marks a poll. */
 #define GEN_POLL 0x80
 
@@ -104,7 +102,8 @@ static void fill_recv(struct uring *u, struct io_uring_sqe *sqe,
 		sqe->len = s->rx->size;
 	else
 		sqe->ioprio = (uint16_t)(IORING_RECV_MULTISHOT |
-					 (u->has_bundles ? RECVSEND_BUNDLE : 0));
+					 (u->has_bundles && !u->no_bundles ?
+					  IORING_RECVSEND_BUNDLE : 0));
 }
 
 _Static_assert(offsetof(struct rx_head, name) ==
@@ -164,7 +163,7 @@ static bool request(struct uring *u, struct source *s, bool poll_first)
 	else
 		fill_recvmsg(sqe, s);
 	s->multi = sqe->ioprio || sqe->len == IORING_POLL_ADD_MULTI;
-	s->bundles = s->kind == SOURCE_RECV && sqe->ioprio & RECVSEND_BUNDLE;
+	s->bundles = s->kind == SOURCE_RECV && sqe->ioprio & IORING_RECVSEND_BUNDLE;
 	maybe_spoil(sqe);
 	sqe->user_data = user_data(s);
 	return true;
@@ -220,9 +219,12 @@ static bool ask_otherwise(struct uring *u, struct source *s, int32_t *res)
 						      &u->no_poll_multi;
 
 	if (s->bundles) {
-		u->has_bundles = false;
+		u->no_bundles = true;
 		return true;
 	}
+	/* It is not the kernel, but this descriptor. */
+	if (s->kind == SOURCE_RECV && !s->multi)
+		u->no_bundles = false;
 	*no_multi = s->multi;
 	if (s->multi && s->kind == SOURCE_DATAGRAM)
 		uring_rx_end(u->r, s->rx);
@@ -329,20 +331,27 @@ static void take_datagrams(struct uring *u, struct source *s)
 /*
  * A bundle of @res bytes: the buffers behind @id's, in the order in which the kernel got
  * them, are full but for the last.  What is behind a buffer stays so until that is given
- * back.
+ * back.  How long a buffer is its place in the ring says: the kernel shortens the first
+ * one to what is there for it, and leaves it so if that is gone then.
  */
 static void deliver_bundle(struct uring *u, struct source *s, uint32_t res, int id)
 {
 	struct rx_free_list *rx = s->rx;
-	int behind;
 
-	rx->left -= (res - 1) / rx->size;
-	for (; res > rx->size; res -= rx->size, id = behind) {
-		behind = rx->info[id].behind;
-		check(!rx->info[behind].out);
-		deliver(u, s, (int32_t)rx->size, id);
+	while (res) {
+		const struct rx_info *info = &rx->info[id];
+		uint32_t len = uring_rx_len(rx, id);
+		int behind = info->behind;
+
+		if (len > res)
+			len = res;
+		check(!info->out);
+		res -= len;
+		if (res)
+			rx->left--;
+		deliver(u, s, (int32_t)len, id);
+		id = behind;
 	}
-	deliver(u, s, (int32_t)res, id);
 }
 
 void uring_source_cqe(struct uring *u, uint64_t data, int32_t res,

@@ -62,7 +62,7 @@
  *
  *	state    engaged  stale  queued
  *	QUIET    0        no     no
- *	WAITING  0        no     yes: u->starving if it receives, else u->retry;
+ *	WAITING  0        no     yes: u->starving if it shares buffers, else u->retry;
  *				 no, if it has its own buffers and none is free
  *	OUT      1        no     no
  *	STALE    1        yes    yes: u->stale, to be cancelled again
@@ -105,6 +105,17 @@
 
 /* Since Linux 6.9. */
 #define IORING_OP_FTRUNCATE_6_9 55
+
+/*
+ * Bundles: Linux 6.10 had them first, with errors: bytes were missing between two
+ * buffers, or the buffers were not taken in turn.  The last one that is known was mended
+ * in 6.16, which has the opcode of a pipe.
+ */
+#ifndef IORING_RECVSEND_BUNDLE
+#define IORING_RECVSEND_BUNDLE (1u << 4)
+#define IORING_FEAT_RECVSEND_BUNDLE (1u << 14)
+#endif
+#define IORING_OP_PIPE_6_16 62
 
 #define URING_CQ_MIN 4096	/* Completion entries: a page per 256. */
 #define URING_CQ_LEAST 256	/* If memory is short. */
@@ -195,7 +206,8 @@ struct uring {
 	bool no_poll_multi;
 	bool no_accept_multi;
 	bool no_recv_multi;
-	bool has_bundles;		/* And these are in order. */
+	bool has_bundles;		/* The kernel has good ones, */
+	bool no_bundles;		/* and refuses them now. */
 	bool no_recvmsg_multi;
 	bool has_send_zc;
 	uint16_t zc_flags;		/* Flags of such a send. */
@@ -335,6 +347,8 @@ bool uring_sources_wait(const struct uring *u);
  */
 void uring_rx_setup(struct uring *u, struct rx_free_list *rx);
 void uring_rx_end(struct weir_reactor *r, struct rx_free_list *rx);
+/* Bytes of a buffer that the kernel has taken, and that was not given back. */
+uint32_t uring_rx_len(const struct rx_free_list *rx, int id);
 void uring_rx_returned(struct weir_reactor *r, struct rx_free_list *rx,
 		       unsigned int id);
 

@@ -721,6 +721,7 @@ DESTROY(object_destroy, AN_OBJECT)
 DESTROY(acceptor_destroy, AN_ACCEPTOR)
 DESTROY(receiver_destroy, A_RECEIVER)
 DESTROY(stream_close, A_STREAM)
+
 /* What a receiver has kept of the reactor's buffers, or of its own. */
 static void release_kept(bool own)
 {
@@ -741,7 +742,6 @@ static void call_receiver_release_own(struct core *c)
 	(void)c;
 	release_kept(true);
 }
-
 
 const struct call calls_source[] = {
 	{ "weir_timer_create", call_timer_create, 12 },

@@ -9,7 +9,7 @@
 # shellcheck source=tests/support/fixture.sh
 . "${srcdir:-$(dirname "$0")/../..}/tests/support/fixture.sh"
 
-nbd=$(absolute programs/weir-nbd/weir-nbd)
+server=$(absolute programs/weir-nbd/weir-nbd)
 vhost=$(absolute programs/weir-vhost/weir-vhost)
 ublk=$(absolute programs/weir-ublk/weir-ublk)
 vhost_writer=$(absolute tests/interop/vhost-writer)
@@ -32,7 +32,7 @@ cut()
 	truncate -s 256M disk
 	sh "$vm" --module virtio_blk "$@" --qemu -drive \
 		--qemu "file=$dir/disk,format=raw,if=virtio" --timeout "$seconds" \
-		sh -euc "$script" sh "$nbd" "$vhost" "$ublk" "$nbd_writer" \
+		sh -euc "$script" sh "$server" "$vhost" "$ublk" "$nbd_writer" \
 		"$vhost_writer" "${python:-}" >out 2>err
 	status=$?
 	[ $status = 124 ] || wrong "the guest's status is $status: $(cat out err)"
@@ -48,12 +48,15 @@ cut()
 	echo "# $last blocks"
 }
 
-t_what_nbd_flushed_outlives_the_machine()
+nbd()
 {
-	cut '
-		"$1" --quiet --unix=/tmp/socket --export=path=/dev/vda &
-		"$6" "$4" /tmp/socket >>acked'
+	cut "
+		\"\$1\" --quiet --unix=/tmp/socket --export=path=/dev/vda &
+		\"\$6\" \"\$4\" /tmp/socket $1 >>acked"
 }
+
+t_what_nbd_flushed_outlives_the_machine() { nbd flush; }
+t_what_nbd_wrote_by_fua_outlives_the_machine() { nbd fua; }
 
 t_what_vhost_flushed_outlives_the_machine()
 {
@@ -80,6 +83,7 @@ t_what_ublk_flushed_outlives_the_machine()
 
 lacks_python_nbd >lacking
 run_in_turn t_what_nbd_flushed_outlives_the_machine "$(cat lacking)"
+run_in_turn t_what_nbd_wrote_by_fua_outlives_the_machine "$(cat lacking)"
 run_in_turn t_what_vhost_flushed_outlives_the_machine
 run_in_turn t_what_ublk_flushed_outlives_the_machine
 echo "1..$n"

@@ -262,7 +262,6 @@ t_wrong_options_are_refused()
 	says 'bad.psk, line 1'
 }
 
-
 certificates
 truncate -s $size source
 dd if=/dev/urandom of=source bs=64k count=40 conv=notrunc 2>/dev/null

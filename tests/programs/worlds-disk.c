@@ -201,7 +201,8 @@ struct want *disk_next(void)
 
 /* Answers. */
 
-/* A program that is killed may have written a part of these eight bytes. */
+/* A program that is killed may have written a part of these eight bytes; their number
+ * is any then. */
 static bool is_mixed(const struct sector *s, uint32_t i, const uint8_t *data)
 {
 	const uint8_t *where = (const uint8_t *)&i;

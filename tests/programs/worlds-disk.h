@@ -13,8 +13,8 @@
  * until the server's program ends (.loose).  An answer may arrive after that, and is
  * true of the time before.  After an error of a flush nothing more becomes durable
  * until the power was cut: the page cache may have forgotten what it did not write,
- * and the kernel tells that once.  So it is if no client heard of the error.  After
- * that of a write with FUA the flushes of the same program tell the truth.
+ * and the kernel tells that once.  The same holds if no client heard of the error.
+ * After an error of a write with FUA the flushes of the same program tell the truth.
  *
  *	disk_begin()		sets it up
  *	disk_next() ...		requests, until it returns NULL

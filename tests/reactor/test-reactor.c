@@ -97,7 +97,11 @@ static void absurd_options_are_einval(void **state)
 	opts.napi_us = 1000001;
 	refuses(&opts, -EINVAL);
 	opts = opts_of(state);
+	opts.napi_us = 1;
 	opts.napi_prefer = 2;
+	refuses(&opts, -EINVAL);
+	opts = opts_of(state);
+	opts.napi_prefer = 1;
 	refuses(&opts, -EINVAL);
 }
 

@@ -1407,8 +1407,8 @@ static void destroyed_receiver_gives_back_what_came_at_once(void **state)
 	close_pair(sv);
 }
 
-/* Who keeps all of the reactor's holds up others that take those, and whoever keeps all
- * of its own holds up nobody. */
+/* One receiver keeps all buffers of the reactor: others that take those wait.  Another
+ * keeps all of its own: nobody waits for it. */
 static void receiver_with_its_own_buffers_waits_for_no_other(void **state)
 {
 	struct weir_reactor *r = start_reactor_with(state,

@@ -131,6 +131,7 @@ void peers_begin(struct end *e)
 	e->n_said = e->n_heard = 0;
 	e->n_missing = 0;
 	e->n_unsent = 0;
+	e->said_too_much = false;
 }
 
 /* Sending. */

@@ -219,6 +219,19 @@ static unsigned int first_bufs(const struct request *req, struct iovec *iov)
 	return n;
 }
 
+/* The kernel shortens the first buffer of a bundle to what there is, and somebody else
+ * may take that. */
+static void maybe_shorten(const struct request *req)
+{
+	const struct ring *ring = req->ring;
+	struct io_uring_buf *buf =
+		&ring->buf_ring->bufs[ring->buf_head & (ring->buf_entries - 1)];
+
+	if (req->sqe.ioprio & RECVSEND_BUNDLE && buf->len > 1 &&
+	    mock_uring_draw(req->ring, mock_uring.odds.cut_stream))
+		buf->len /= 2;
+}
+
 static int32_t recv_selected(const struct request *req, uint32_t *flags)
 {
 	struct ring *ring = req->ring;
@@ -235,14 +248,18 @@ static int32_t recv_selected(const struct request *req, uint32_t *flags)
 	id = ring->buf_ring->bufs[ring->buf_head & (ring->buf_entries - 1)].bid;
 	n = syscall(SYS_recvmsg, mock_uring_fd(req), &msg,
 		    req->sqe.msg_flags | MSG_DONTWAIT);
-	if (n < 0)
-		return -errno;
+	if (n < 0) {
+		n = -errno;
+		if (n == -EAGAIN)
+			maybe_shorten(req);
+		return (int32_t)n;
+	}
 	/* 5.19 takes the buffer also where there is nothing for it. */
 	if (n || ring->version < 600) {
 		*flags = IORING_CQE_F_BUFFER | id << IORING_CQE_BUFFER_SHIFT;
 		ring->buf_head++;
 	}
-	for (size_t left = (size_t)n; left > iov->iov_len; left -= iov->iov_len)
+	for (size_t i = 0, left = (size_t)n; left > iov[i].iov_len; left -= iov[i++].iov_len)
 		ring->buf_head++;
 	return (int32_t)n;
 }
