@@ -73,7 +73,17 @@ struct play {
 	int called, perhaps, accepted, written, levels, edges;
 	bool told_end, silent, closed;	/* Of the watch, and the acceptor. */
 	void *kept;
+	bool own;		/* The receiver has buffers of its own. */
 };
+
+static void release_kept(struct play *p)
+{
+	if (p->kept && p->own)
+		weir_receiver_release_own(p->receiver, p->kept);
+	else if (p->kept)
+		weir_receiver_release(p->r, p->kept);
+	p->kept = NULL;
+}
 
 static uint32_t below(struct play *p, uint32_t n)
 {
@@ -320,9 +330,7 @@ static void act(struct play *p)
 		p->written++;
 		break;
 	case 4:
-		if (p->kept)
-			weir_receiver_release(p->r, p->kept);
-		p->kept = NULL;
+		release_kept(p);
 		break;
 	case 5:
 		set_sources(p, !below(p, 2), !below(p, 2));
@@ -353,6 +361,8 @@ static int open_listener(void **state, struct sockaddr_un *un)
 
 static void open_play(void **state, struct play *p)
 {
+	const struct weir_receiver_opts own = { .size = sizeof(own), .bufs = RX_BUFS };
+
 	p->r = start_reactor_with(state, (struct weir_reactor_opts){
 		.rx_bufs = RX_BUFS, .rx_buf_size = 256,
 	});
@@ -371,8 +381,9 @@ static void open_play(void **state, struct play *p)
 		set_nonblock(p->socket.fd[0]);
 	if (below(p, 2))
 		set_nonblock(p->pipe.fd[0]);
-	assert_int_equal(weir_receiver_create(&p->receiver, p->r, p->fed.fd[0], NULL,
-					      on_data, p), 0);
+	p->own = below(p, 2);
+	assert_int_equal(weir_receiver_create(&p->receiver, p->r, p->fed.fd[0],
+					      p->own ? &own : NULL, on_data, p), 0);
 	assert_int_equal(weir_acceptor_create(&p->acceptor, p->r, p->listener,
 					      on_call, p), 0);
 	assert_int_equal(weir_watch_create(&p->level, p->r, p->level_pipe[0],
@@ -431,13 +442,10 @@ static void settle(struct play *p)
 	assert_int_equal(write(p->edge_pipe[1], "x", 1), 1);
 	while (p->fed.out < p->fed.in || p->accepted < p->called ||
 	       p->levels < p->written || p->edges == before) {
-		if (p->kept)
-			weir_receiver_release(p->r, p->kept);
-		p->kept = NULL;
+		release_kept(p);
 		turn(p, &turns, 20 * BOUND);
 	}
-	if (p->kept)
-		weir_receiver_release(p->r, p->kept);
+	release_kept(p);
 	assert_true(p->accepted <= p->called + p->perhaps);
 	shutdown(p->fed.fd[1], SHUT_WR);
 	turns.n = 0;
@@ -459,10 +467,14 @@ static void check_idle(struct play *p)
 	assert_null(u->retry.first);
 	assert_null(u->starving.first);
 	assert_int_equal(reactor_in_flight(p->r), 0);
-	if (p->r->rx->ring)
+	if (p->own) {
+		assert_null(p->r->rx);
+		assert_int_equal(u->n_rx_rings, 0);
+	} else if (p->r->rx->ring) {
 		assert_int_equal(p->r->rx->left, p->r->rx->n);
-	else
+	} else {
 		assert_int_equal(p->r->rx->n_free, p->r->rx->n);
+	}
 	some_turns(p->r, 2);
 	assert_int_equal(u->limit, u->window);
 }
@@ -613,6 +625,7 @@ static void kernel_without_memory_for_a_request_is_enomem(void **state)
  * requests.  An edge is told once, whatever takes their place. */
 static void sources_work_with_and_without_multishot_requests(void **state)
 {
+	const struct weir_receiver_opts own = { .size = sizeof(own), .bufs = 4 };
 	const struct world *w = *state;
 	struct play *p = calloc(2, sizeof(*p));
 	int i, k;
@@ -624,9 +637,10 @@ static void sources_work_with_and_without_multishot_requests(void **state)
 		socket_pair(p[k].fed.fd);
 		pipe_pair(p[k].edge_pipe);
 		p[k].listener = open_listener(state, &p[k].un);
+		p[k].own = k;
 		assert_int_equal(weir_receiver_create(&p[k].receiver, p[k].r,
-						      p[k].fed.fd[0], NULL, on_data,
-						      &p[k]), 0);
+						      p[k].fed.fd[0], k ? &own : NULL,
+						      on_data, &p[k]), 0);
 		assert_int_equal(weir_acceptor_create(&p[k].acceptor, p[k].r,
 						      p[k].listener, on_call,
 						      &p[k]), 0);
@@ -649,8 +663,7 @@ static void sources_work_with_and_without_multishot_requests(void **state)
 		assert_int_equal(p[1].edges, i);
 	}
 	for (k = 0; k < 2; k++) {
-		if (p[k].kept)
-			weir_receiver_release(p[k].r, p[k].kept);
+		release_kept(&p[k]);
 		weir_receiver_destroy(p[k].receiver);
 		weir_acceptor_destroy(p[k].acceptor);
 		weir_watch_destroy(p[k].edge);
@@ -691,6 +704,7 @@ static void stopped_reactor_takes_nothing_though_cancels_miss(void **state)
 static void request_that_was_not_taken_takes_nothing_from_another_file(
 	void **state)
 {
+	const struct weir_receiver_opts own = { .size = sizeof(own), .bufs = 4 };
 	const struct world *w = *state;
 	struct play *p = calloc(2, sizeof(*p));
 	int c = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), i;

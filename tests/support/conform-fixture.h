@@ -390,10 +390,16 @@ static inline void conform_sizes(struct fixture *g, size_t largest)
 }
 
 /* Those of both sides; in short, each of one side with one of the other. */
-static inline void conform_alignments(struct fixture *g)
+/* One of so many alignments of the destination to the source. */
+static inline size_t conform_step(void)
+{
+	return want_long() ? 1 : 64;
+}
+
+static inline void conform_alignments(struct fixture *g, size_t step)
 {
 	struct spec s = { .len = 200, .n = { 1, 1, 1 } };
-	size_t a, b, step = want_long() ? 1 : 64;
+	size_t a, b;
 
 	for (a = 0; a < 64; a++)
 		for (b = 0; b < 64; b += step) {

@@ -43,6 +43,7 @@
 
 #define N_FILES 1024
 #define N_BUFS 1024
+#define N_GROUPS 8
 
 /* Where the model's own descriptors begin. */
 #define FD_BASE 1500
@@ -81,6 +82,13 @@ struct completion {
 	uint32_t flags;
 };
 
+struct buf_group {
+	struct io_uring_buf_ring *ring;	/* NULL: there is none. */
+	unsigned int entries;
+	uint16_t head;
+	int id;
+};
+
 struct ring {
 	struct ring *next;
 	pthread_mutex_t lock;
@@ -105,15 +113,16 @@ struct ring {
 	bool has_files;
 	struct iovec bufs[N_BUFS];
 	bool has_bufs;
-	struct io_uring_buf_ring *buf_ring;
-	unsigned int buf_entries;
-	uint16_t buf_head;
+	struct buf_group groups[N_GROUPS];
 
 	int event_fd;		/* -1: none. */
 	pthread_t watcher;	/* The thread that signals it; */
 	int kick;		/* an eventfd for that thread. */
 	bool stop;
 };
+
+/* The rings of buffers of this number; NULL: there is none. */
+struct buf_group *mock_uring_group(struct ring *ring, int id);
 
 /* Whether what happens once in @n times happens now. */
 bool mock_uring_draw(struct ring *ring, uint32_t n);

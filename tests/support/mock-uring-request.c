@@ -200,17 +200,16 @@ static void wait_for_fd(struct request *req)
 }
 
 /* The first buffers of the ring of them: one, or those of a bundle. */
-static unsigned int first_bufs(const struct request *req, struct iovec *iov)
+static unsigned int first_bufs(const struct request *req, const struct buf_group *g,
+			       struct iovec *iov)
 {
-	const struct ring *ring = req->ring;
-	const struct io_uring_buf_ring *bufs = ring->buf_ring;
 	unsigned int max = req->sqe.ioprio & RECVSEND_BUNDLE ? BUNDLE : 1, n = 0;
-	uint16_t at = ring->buf_head;
-	uint16_t tail = __atomic_load_n(&bufs->tail, __ATOMIC_ACQUIRE);
+	uint16_t at = g->head;
+	uint16_t tail = __atomic_load_n(&g->ring->tail, __ATOMIC_ACQUIRE);
 
 	for (; n < max && at != tail; at++, n++) {
 		const struct io_uring_buf *buf =
-			&bufs->bufs[at & (ring->buf_entries - 1)];
+			&g->ring->bufs[at & (g->entries - 1)];
 
 		iov[n].iov_base = (void *)(uintptr_t)buf->addr;
 		iov[n].iov_len = req->sqe.len && req->sqe.len < buf->len ?
@@ -221,11 +220,9 @@ static unsigned int first_bufs(const struct request *req, struct iovec *iov)
 
 /* The kernel shortens the first buffer of a bundle to what there is, and somebody else
  * may take that. */
-static void maybe_shorten(const struct request *req)
+static void maybe_shorten(const struct request *req, const struct buf_group *g)
 {
-	const struct ring *ring = req->ring;
-	struct io_uring_buf *buf =
-		&ring->buf_ring->bufs[ring->buf_head & (ring->buf_entries - 1)];
+	struct io_uring_buf *buf = &g->ring->bufs[g->head & (g->entries - 1)];
 
 	if (req->sqe.ioprio & RECVSEND_BUNDLE && buf->len > 1 &&
 	    mock_uring_draw(req->ring, mock_uring.odds.cut_stream))
@@ -234,33 +231,33 @@ static void maybe_shorten(const struct request *req)
 
 static int32_t recv_selected(const struct request *req, uint32_t *flags)
 {
-	struct ring *ring = req->ring;
+	struct buf_group *g = mock_uring_group(req->ring, req->sqe.buf_group);
 	struct iovec iov[BUNDLE];
 	struct msghdr msg = { .msg_iov = iov };
 	uint32_t id;
 	long n;
 
-	if (!ring->buf_ring)
+	if (!g)
 		return -ENOBUFS;
-	msg.msg_iovlen = first_bufs(req, iov);
+	msg.msg_iovlen = first_bufs(req, g, iov);
 	if (!msg.msg_iovlen)
 		return -ENOBUFS;
-	id = ring->buf_ring->bufs[ring->buf_head & (ring->buf_entries - 1)].bid;
+	id = g->ring->bufs[g->head & (g->entries - 1)].bid;
 	n = syscall(SYS_recvmsg, mock_uring_fd(req), &msg,
 		    req->sqe.msg_flags | MSG_DONTWAIT);
 	if (n < 0) {
 		n = -errno;
 		if (n == -EAGAIN)
-			maybe_shorten(req);
+			maybe_shorten(req, g);
 		return (int32_t)n;
 	}
 	/* 5.19 takes the buffer also where there is nothing for it. */
-	if (n || ring->version < 600) {
+	if (n || req->ring->version < 600) {
 		*flags = IORING_CQE_F_BUFFER | id << IORING_CQE_BUFFER_SHIFT;
-		ring->buf_head++;
+		g->head++;
 	}
 	for (size_t i = 0, left = (size_t)n; left > iov[i].iov_len; left -= iov[i++].iov_len)
-		ring->buf_head++;
+		g->head++;
 	return (int32_t)n;
 }
 
@@ -292,12 +289,11 @@ static bool is_empty(const struct request *req)
 /* It has the last of the buffers: then it is the end of the request. */
 static bool is_last_bundle(const struct request *req)
 {
-	const struct ring *ring = req->ring;
+	const struct buf_group *g = mock_uring_group(req->ring, req->sqe.buf_group);
 
-	return req->sqe.opcode == IORING_OP_RECV &&
+	return g && req->sqe.opcode == IORING_OP_RECV &&
 	       req->sqe.ioprio & RECVSEND_BUNDLE &&
-	       __atomic_load_n(&ring->buf_ring->tail, __ATOMIC_ACQUIRE) ==
-		       ring->buf_head;
+	       __atomic_load_n(&g->ring->tail, __ATOMIC_ACQUIRE) == g->head;
 }
 
 static void go_on_multi(struct request *req)

@@ -722,6 +722,14 @@ int io_uring_register_buffers_update_tag(struct io_uring *u, unsigned int at,
 	return (int)n;
 }
 
+struct buf_group *mock_uring_group(struct ring *ring, int id)
+{
+	for (int i = 0; i < N_GROUPS; i++)
+		if (ring->groups[i].ring && ring->groups[i].id == id)
+			return &ring->groups[i];
+	return NULL;
+}
+
 int io_uring_register_buf_ring(struct io_uring *u, struct io_uring_buf_reg *reg,
 			       unsigned int flags)
 {
@@ -731,18 +739,28 @@ int io_uring_register_buf_ring(struct io_uring *u, struct io_uring_buf_reg *reg,
 	    reg->ring_entries & (reg->ring_entries - 1) ||
 	    reg->ring_entries > 32768 || reg->ring_addr & 4095)
 		return -EINVAL;
-	if (ring->buf_ring)
+	if (mock_uring_group(ring, reg->bgid))
 		return -EEXIST;
-	ring->buf_ring = (struct io_uring_buf_ring *)(uintptr_t)reg->ring_addr;
-	ring->buf_entries = reg->ring_entries;
-	ring->buf_head = 0;
-	return 0;
+	for (int i = 0; i < N_GROUPS; i++) {
+		if (ring->groups[i].ring)
+			continue;
+		ring->groups[i] = (struct buf_group){
+			.ring = (void *)(uintptr_t)reg->ring_addr,
+			.entries = reg->ring_entries,
+			.id = reg->bgid,
+		};
+		return 0;
+	}
+	return -ENOMEM;
 }
 
 int io_uring_unregister_buf_ring(struct io_uring *u, int group)
 {
-	(void)group;
-	ring_of(u)->buf_ring = NULL;
+	struct buf_group *g = mock_uring_group(ring_of(u), group);
+
+	if (!g)
+		return -ENOENT;
+	g->ring = NULL;
 	return 0;
 }
 
