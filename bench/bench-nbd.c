@@ -21,7 +21,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -262,12 +261,6 @@ static void copy_out(struct bench *b, const struct server *s, bool memory)
 		  SIZE_MIB * 1e9 / (double)begun);
 }
 
-static void stop(pid_t pid)
-{
-	kill(pid, SIGTERM);
-	waitpid(pid, NULL, 0);
-}
-
 /* All works that want @conns connections of that kind. */
 static void one_set(struct bench *b, const struct server *s, bool memory,
 		    int conns, bool tcp)
@@ -278,7 +271,7 @@ static void one_set(struct bench *b, const struct server *s, bool memory,
 
 	if (err) {
 		bench_note("%s does not answer: %s", s->name, strerror(-err));
-		stop(pid);
+		bench_end(pid);
 		return;
 	}
 	if (memory)
@@ -289,7 +282,7 @@ static void one_set(struct bench *b, const struct server *s, bool memory,
 	nbd_close(&c);
 	if (conns == 1 && !tcp)
 		copy_out(b, s, memory);
-	stop(pid);
+	bench_end(pid);
 }
 
 static bool listens(void)
@@ -318,7 +311,7 @@ static void one_with_tls(struct bench *b, const struct server *s)
 
 	if (!listens()) {
 		bench_note("%s does not answer with TLS", s->name);
-		stop(pid);
+		bench_end(pid);
 		return;
 	}
 	cpu = bench_cpu_ns(pid);
@@ -334,7 +327,7 @@ static void one_with_tls(struct bench *b, const struct server *s)
 		bench_add(b, "file, TLS, nbdcopy to null, CPU", s->name,
 			  "us/MiB", cpu / 1e3 / SIZE_MIB);
 	}
-	stop(pid);
+	bench_end(pid);
 }
 
 static void one_rep(struct bench *b, bool memory)

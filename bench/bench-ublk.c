@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <liburing.h>
@@ -176,12 +175,9 @@ static void end_all(void)
 	}
 	if (*targets[NBD].path)
 		(void)!system("nbd-client -d /dev/nbd0 >/dev/null 2>&1");
-	for (int i = 0; i < TARGETS; i++) {
-		if (!targets[i].pid)
-			continue;
-		kill(targets[i].pid, SIGTERM);
-		waitpid(targets[i].pid, NULL, 0);
-	}
+	for (int i = 0; i < TARGETS; i++)
+		if (targets[i].pid)
+			bench_end(targets[i].pid);
 }
 
 static void ask(struct io_uring *ring, int fd, const struct work *w, uint32_t slot,

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -224,8 +223,7 @@ static void one_server(struct bench *b, const struct server *s, bool direct)
 			if (works[i].direct == direct)
 				one_work(b, s, &f, pid, &works[i]);
 	front_end(&f);
-	kill(pid, SIGTERM);
-	waitpid(pid, NULL, 0);
+	bench_end(pid);
 }
 
 static void one_rep(struct bench *b)

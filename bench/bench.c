@@ -7,11 +7,13 @@
 #include <math.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,6 +104,22 @@ uint16_t bench_free_port(void)
 unsigned int bench_cpus(void)
 {
 	return (unsigned int)CPU_COUNT(&cpus_at_start);
+}
+
+/* Some servers forget a signal that comes while they begin: so did a qemu-nbd. */
+void bench_end(pid_t pid)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+
+	for (int i = 0; i < 1000; i++) {
+		if (i % 200 == 0)
+			kill(pid, SIGTERM);
+		if (waitpid(pid, NULL, WNOHANG))
+			return;
+		nanosleep(&pause, NULL);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 bool bench_pin(unsigned int k)

@@ -224,6 +224,9 @@ double bench_cpu_ns(pid_t pid);	/* Of that process; NAN: it is gone. */
 /* A port of 127.0.0.1 that is free now. */
 uint16_t bench_free_port(void);
 
+/* End a server, a child process, and wait for it. */
+void bench_end(pid_t pid);
+
 /* Pin the calling thread to the @k-th of the CPUs that we may use, or, with
  * fewer than @k + 1 of them, do nothing and return false. */
 bool bench_pin(unsigned int k);
