@@ -54,18 +54,18 @@ static void leave(struct weir_receiver *rc)
 	free_if_unused(rc);
 }
 
+/* Its caller has entered. */
 static void give(struct weir_receiver *rc, int id)
 {
 	struct weir_reactor *r = rc->source.reactor;
 	struct rx_free_list *rx = rc->source.rx;
 
-	rc->entered++;
+	debug_check(rc->entered);
 	if (rc->fn(rc, rx_buf(rx, id), rx->info[id].len, rc->arg) !=
 	    WEIR_RECEIVER_KEEP) {
 		check(rx->info[id].out);
 		rx_put(r, rx, id);
 	}
-	leave(rc);
 }
 
 static bool is_silent(const struct weir_receiver *rc)
@@ -86,10 +86,13 @@ static void deliver(struct source *s, int64_t res, int rx_id)
 
 	if (res > 0) {
 		rx_out(s->rx, rx_id, (uint32_t)res);
-		if (must_keep(rc))
+		if (must_keep(rc)) {
 			rx_queue_push(s->rx, &rc->kept, rx_id);
-		else
-			give(rc, rx_id);
+			return;
+		}
+		rc->entered++;
+		give(rc, rx_id);
+		leave(rc);
 		return;
 	}
 

@@ -347,15 +347,16 @@ check-rdma: rdma-programs
 		$(SHELL) $(srcdir)/%D%/vm/check.sh \
 		$(RDMA_RESULTS) $(rdma_tests)
 
+vm_tests = %D%/programs/test-vm.sh %D%/interop/weir-vhost.sh
+ublk_tests = %D%/interop/weir-ublk.sh %D%/interop/power-cut.sh
+
 check-vm: programs/weir-vhost/weir-vhost
-	@$(MAKE) check-TESTS TESTS='%D%/programs/test-vm.sh \
-		%D%/interop/weir-vhost.sh'
+	@$(MAKE) check-TESTS TESTS='$(vm_tests)'
 
 # Disks in guests of their own, whose kernel is newer.
 check-ublk: programs/weir-nbd/weir-nbd programs/weir-ublk/weir-ublk \
 	programs/weir-vhost/weir-vhost %D%/interop/vhost-writer
-	@$(MAKE) check-TESTS TESTS='%D%/interop/weir-ublk.sh \
-		%D%/interop/power-cut.sh'
+	@$(MAKE) check-TESTS TESTS='$(ublk_tests)'
 
 # Plant bugs, one at a time, and see whether the tests notice: mutate.py.
 MUTATE =
