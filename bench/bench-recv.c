@@ -20,7 +20,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <weir/reactor.h>
@@ -153,16 +152,27 @@ static int on_data(struct weir_receiver *receiver, void *data, int64_t len, void
 	return WEIR_RECEIVER_DONE;
 }
 
-static void serve_weir(int fd, uint32_t how)
+static void receive_by(struct weir_reactor_opts opts, int fd)
 {
-	struct weir_reactor_opts opts = { .size = sizeof(opts), .backend = how };
 	struct weir_receiver *receiver;
 	struct weir_reactor *r;
 
+	opts.size = sizeof(opts);
 	bench_must(weir_reactor_create(&r, &opts), "weir_reactor_create");
 	bench_must(weir_receiver_create(&receiver, r, fd, NULL, on_data, r),
 		   "weir_receiver_create");
 	weir_reactor_run(r);
+}
+
+static void serve_weir(int fd, uint32_t how)
+{
+	receive_by((struct weir_reactor_opts){ .backend = how }, fd);
+}
+
+static void serve_asleep(int fd, uint32_t how)
+{
+	receive_by((struct weir_reactor_opts){ .backend = how,
+					       .spin_ns = WEIR_SPIN_NONE }, fd);
 }
 
 #ifdef HAVE_LIBUV
@@ -200,6 +210,8 @@ static struct receiver receivers[] = {
 	{ .name = "bare, no bundles", .serve = serve_ring, .bare = true },
 	{ .name = "recv", .serve = serve_recv },
 	{ .name = "weir uring", .serve = serve_weir, .how = WEIR_BACKEND_URING,
+	  .weir = true },
+	{ .name = "weir no spin", .serve = serve_asleep, .how = WEIR_BACKEND_URING,
 	  .weir = true },
 	{ .name = "weir ev", .serve = serve_weir, .how = WEIR_BACKEND_EV,
 	  .weir = true },
@@ -258,19 +270,10 @@ static uint64_t send_until(int fd, const char *name, uint64_t until)
 	return sent;
 }
 
-static double cpu_of(clockid_t clock)
-{
-	struct timespec ts = { 0 };
-
-	clock_gettime(clock, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
 /* What is on the way at either time is a few MiB of some GiB. */
 static void measure(struct bench *b, const struct receiver *rc)
 {
 	uint64_t ns = UINT64_C(1000000) * (b->quick ? QUICK_MS : RUN_MS), begun, sent;
-	clockid_t clock;
 	double cpu, gb;
 	int fds[2];
 	pid_t pid;
@@ -278,16 +281,15 @@ static void measure(struct bench *b, const struct receiver *rc)
 	connect_both(fds);
 	pid = start_receiver(rc, fds[1], fds[0]);
 	close(fds[1]);
-	clock_getcpuclockid(pid, &clock);
 	send_until(fds[0], rc->name, bench_wall_ns() + ns / 4);
-	cpu = cpu_of(clock);
+	cpu = bench_cpu_ns(pid);
 	begun = bench_wall_ns();
 	sent = send_until(fds[0], rc->name, begun + ns);
 	begun = bench_wall_ns() - begun;
-	cpu = cpu_of(clock) - cpu;
+	cpu = bench_cpu_ns(pid) - cpu;
 	gb = (double)sent / 1e9;
 	bench_add(b, "a stream", rc->name, "GB/s", gb * 1e9 / (double)begun);
-	bench_add(b, "a stream, receiver's CPU", rc->name, "ms/GB", cpu * 1e3 / gb);
+	bench_add(b, "a stream, receiver's CPU", rc->name, "ms/GB", cpu / 1e6 / gb);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	close(fds[0]);

@@ -20,7 +20,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <weir/reactor.h>
@@ -299,43 +298,33 @@ static uint64_t client_run(int fd, struct batch *b, const char *server,
 	return requests;
 }
 
-static double cpu_of(clockid_t clock)
-{
-	struct timespec ts = { 0 };
-
-	clock_gettime(clock, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
 static void measure(struct bench *b, const struct server *s, int depth)
 {
 	uint64_t ms = b->quick ? QUICK_MS : RUN_MS, begun, requests;
 	struct sockaddr_in at, own;
 	static struct batch batch;
-	clockid_t clock;
 	char what[48];
 	int fd, status, server_fd = open_local(&at, NULL);
 	pid_t pid = start_server(s, server_fd);
 	double cpu;
 
 	close(server_fd);
-	clock_getcpuclockid(pid, &clock);
 	fd = open_local(&own, &at);
 	batch_init(&batch, false);
 	for (int left = depth; left > 0; left -= BATCH)
 		client_send(fd, &batch, left < BATCH ? left : BATCH);
 	client_run(fd, &batch, s->name, bench_wall_ns() + ms / 3 * 1000000);
 
-	cpu = cpu_of(clock);
+	cpu = bench_cpu_ns(pid);
 	begun = bench_wall_ns();
 	requests = client_run(fd, &batch, s->name, begun + ms * 1000000);
 	begun = bench_wall_ns() - begun;
-	cpu = cpu_of(clock) - cpu;
+	cpu = bench_cpu_ns(pid) - cpu;
 	snprintf(what, sizeof(what), "%d in flight", depth);
 	bench_add(b, what, s->name, "req/s",
 		  (double)requests * 1e9 / (double)begun);
 	snprintf(what, sizeof(what), "%d in flight, server CPU", depth);
-	bench_add(b, what, s->name, "us/req", cpu * 1e6 / (double)requests);
+	bench_add(b, what, s->name, "us/req", cpu / 1e3 / (double)requests);
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	close(fd);
